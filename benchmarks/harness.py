@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.cores import single_cores, single_processes
 from benchmarks.ledger import Ledger, Record
 from memplace_env._lib.files import write_atomically
-from memplace_env.report.markdown import markdown_table
+from memplace_env.report.tables import markdown_table
 
 ROOT: Final = Path(__file__).parents[1]
 RECORDS: Final = ROOT / "benchmarks" / "records"

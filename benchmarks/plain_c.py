@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.placement.compiler import packing
-from memplace_env.placement.compiler.evaluate import Evaluation
+from memplace_env.placement.compiler.compile import Evaluation
 from memplace_env.placement.compiler.placing_order import Schedule
 from memplace_env.program.program import Ints
 
@@ -56,17 +56,18 @@ def evaluate_in_c(
     if schedule.streamed or schedule.crowded:
         raise ValueError("The C file has neither streamed weights nor crowds of blocks; take a program on nnp-i.")
     assignments = np.ascontiguousarray(assignments, dtype=np.int64)
-    by_name = schedule._asdict() | {"decision_of": decision_of}
+    by_name = schedule._asdict() | schedule.costs._asdict() | {"decision_of": decision_of}
     by_name |= dict(
         zip(("size", "first", "last", "ptr", "middle", "other"), schedule.blocks + schedule.near, strict=True)
     )
     by_name |= {
         "tensors": len(schedule.tensor_bytes),
         "levels": len(schedule.capacity),
-        "ops": len(schedule.compute_ps),
+        "ops": len(schedule.costs.compute_ps),
         "items": len(schedule.item_tensor),
         "blocks": len(schedule.by_rank),
         "decisions": assignments.shape[1],
+        "compute_pj": schedule.all_compute_pj,
     }
     arrays = {name: np.ascontiguousarray(by_name[name], DTYPES.get(name, np.int64)) for name in ARRAYS}
     numbers = {name: int(by_name[name]) for name in NUMBERS}

@@ -35,7 +35,7 @@ from memplace_agents.learning.training import one_thread
 from memplace_env._lib.threads import available_cores
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.placement.compiler import native_plan
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator

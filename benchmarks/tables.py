@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memplace_env._lib.files import write_atomically
-from memplace_env.report.markdown import markdown_table
+from memplace_env.report.tables import markdown_table
 
 __all__ = ["DataFile", "benchmark_parser", "markdown_table", "publish"]
 

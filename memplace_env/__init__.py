@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memplace_env.placement.api import validate as validate
     from memplace_env.placement.memory_plan import MemoryPlan as MemoryPlan
     from memplace_env.placement.resolve_task import resolve_task as resolve_task
-    from memplace_env.placement.simulator_protocol import Simulator as Simulator
     from memplace_env.placement.simulator_report import Report as Report
+    from memplace_env.placement.simulator_report import Simulator as Simulator
     from memplace_env.placement.task import Task as Task
     from memplace_env.placement.workloads import resolve_workload as resolve_workload
     from memplace_env.program.builder import ProgramBuilder as ProgramBuilder
@@ -54,8 +54,7 @@ export_lazily(
         "placement.api": "compile_levels native simulate validate",
         "placement.memory_plan": "MemoryPlan",
         "placement.resolve_task": "resolve_task",
-        "placement.simulator_protocol": "Simulator",
-        "placement.simulator_report": "Report",
+        "placement.simulator_report": "Report Simulator",
         "placement.task": "Task",
         "placement.workloads": "resolve_workload",
         "program.builder": "ProgramBuilder",

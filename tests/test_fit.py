@@ -12,10 +12,10 @@ from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.compiler import all_backing, all_backing_report
 from memplace_env.placement.resolve_task import make_task, resolve_task
-from memplace_env.report.inspection.inspection import inspect_task
-from memplace_env.testing.strategies import tasks
+from memplace_env.report.inspection import inspect_task
 from tests.by_hand import machine, three_ops
 from tests.cli.conftest import Run, run  # noqa: F401  (a fixture)
+from tests.strategies import tasks
 from tests.thorough import examples
 
 PROGRAM = three_ops()

@@ -12,8 +12,8 @@ from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import instead
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.compiler import HEURISTICS, place_levels
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.density import all_density_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 
 

@@ -10,7 +10,7 @@ from memplace_agents.optimality import Proof
 from memplace_agents.saved_values import number, optional, whole
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import Report
-from memplace_env.report.plans.stage_result import StageResult
+from memplace_env.report.plans.evaluated_plan import StageResult
 
 Outcome = Literal["optimal", "feasible", "infeasible", "unknown"]
 """optimal: nothing better exists among what the agent searched, proven; feasible: a valid plan, nothing proven about

@@ -9,8 +9,7 @@ from math import inf
 from memplace_agents.optimality import is_optimal, surviving_bound
 from memplace_agents.solution import Solution
 from memplace_env._lib.threads import cached_property
-from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
-from memplace_env.report.plans.stage_result import StageResult
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, StageResult
 
 
 @dataclass(frozen=True)

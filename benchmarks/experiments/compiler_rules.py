@@ -15,7 +15,7 @@ import memplace_agents
 from benchmarks.harness import SHOWN, Columns, Experiment, Row, field, table
 from benchmarks.ledger import Record
 from memplace_env.envs.registration import Formulation
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import Order, schedule_of
 from memplace_env.program.program import Ints
 

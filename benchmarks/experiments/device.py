@@ -242,7 +242,7 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
             return [], NOT_MEASURED
         # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
         models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
-        limits = ["--device", "cuda", "--capacity", str(CAPACITY_MIB), "--output", str(chip.resolve())]
+        limits = ["--device", "cuda", "--capacity", str(CAPACITY_MIB), "--out", str(chip.resolve())]
         subprocess.run([sys.executable, "-m", "memplace", "calibrate", *limits, *models], check=True, cwd=ROOT)
     try:
         records = [

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.harness import ROOT, Rows, as_rows
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Roofline, op_times
-from memplace_env.machine.costs.systolic_folds import scale_sim_cycles
+from memplace_env.machine.costs.roofline import scale_sim_cycles
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from memplace_env.report import tables
-from memplace_env.report.markdown import markdown_table
+from memplace_env.report.tables import markdown_table
 from memplace_leaderboard.rerun_record import RerunRecord
 from memplace_leaderboard.standings import StandingsRow
 from memplace_leaderboard.submission import Standing

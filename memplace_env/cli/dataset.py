@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memplace_env._lib.errors import AgentError
-from memplace_env.cli.agent_choice import choose_agent, default_agents
+from memplace_env.cli.agent_choice import choose_agent
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import (
+    BudgetFlag,
+    FolderFlag,
+    ForceFlag,
+    JsonFlag,
+    PlayerFlag,
+    SeedFlag,
+    TimeLimitFlag,
+)
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
     from memplace_agents import Agent, Solution
     from memplace_env.cli.agent_run import Limits
-    from memplace_env.cli.environments import Env
+    from memplace_env.cli.model_flags import Env
     from memplace_env.envs.datasets import PlanEpisode
-
-
-class ObservationForm(StrEnum):
-    """A form of observations."""
-
-    FLAT = "flat"
-    DICT = "dict"
 
 
 def dataset(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment, as 'memplace envs' lists them.")],
     *,
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="The agent whose plans are played.", show_default=default_agents())
-    ] = None,
+    agent: PlayerFlag = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to write.")] = 100,
     epsilon: Annotated[
         float,
@@ -43,14 +41,11 @@ def dataset(
     searches: Annotated[
         int, typer.Option("--searches", min=1, help="Searches, each with the next seed; episodes take turns.")
     ] = 1,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans to evaluate at most, by each search.")] = 4000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds of each search at most.")] = None,
-    observation: Annotated[
-        ObservationForm, typer.Option("--observation", help="flat: one vector; dict: the arrays of a Dict.")
-    ] = ObservationForm.FLAT,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/dataset-ID-AGENT.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a dataset that is in the folder.")] = False,
+    budget: BudgetFlag = 4000,
+    seed: SeedFlag = 0,
+    time_limit: TimeLimitFlag = None,
+    out: FolderFlag = None,
+    force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Write episodes that follow an agent's plans, in the format of Minari, for imitation and offline learning.
@@ -59,20 +54,19 @@ def dataset(
     plan: an agent like exact finds the same plan whatever its seed. An episode of a one-shot environment is one step;
     stepwise environments follow plans of one-shot agents.
 
-    minari.MinariDataset("OUT/data") reads the folder. --json prints id, dataset_id, agent, data, episodes, steps, the
-    lowest, mean and highest return (returns), and seed, latency_s and first return of each search (plans).
+    minari.MinariDataset("OUT/data") reads the folder, out/dataset-ID-AGENT if --out is left out. --json prints id,
+    dataset_id, agent, data, episodes, steps, the lowest, mean and highest return (returns), and seed, latency_s and
+    first return of each search (plans).
     """
     from memplace_env._lib.files import alone
     from memplace_env.cli.agent_run import Limits
-    from memplace_env.cli.environments import make_registered
+    from memplace_env.cli.console import check_folder, slug
     from memplace_env.cli.interrupts import reporting
-    from memplace_env.cli.output import check_folder, slug
+    from memplace_env.cli.model_flags import make_registered
     from memplace_env.envs.datasets.minari_folder import DATA, check_free, check_minari, write_minari
 
     check_minari()
-    if time_limit is not None and not time_limit > 0:
-        raise AgentError(f"--time-limit must be more than 0, not {time_limit:g}.")
-    env = make_registered(env_id, observation=observation.value)
+    env = make_registered(env_id, observation="flat")
     searched = _searched(env)
     spec = choose_agent(searched.formulation, agent)
     folder = out or Path("out") / slug(f"dataset-{env_id}-{spec.name}")

@@ -9,9 +9,9 @@ import typer
 
 from memplace_env.cli.agent_run import new_bar
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, plan_flags
 from memplace_env.cli.saved_plans import NamedPlan, load_plan, named_plan
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import JsonFlag, SeedFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ WRONG = 1
 Moments = Literal["earliest", "latest", "random", "all"]
 
 
-@model_flags(without=["simulator"])
+@plan_flags("simulator")
 def execute(
     plan: NamedPlan,
     *,
@@ -35,7 +35,7 @@ def execute(
         int, typer.Option("--inferences", min=1, help="Inferences in a row; weights stay where they are.")
     ] = 3,
     copies: Annotated[Moments, typer.Option("--copies", help="When in their windows copies are made.")] = "all",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of inputs, and of weights not in the file.")] = 0,
+    seed: SeedFlag = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz file with all inputs by name.")] = None,
     json: JsonFlag = False,
 ) -> None:

@@ -9,9 +9,9 @@ import typer
 
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, plan_flags
 from memplace_env.cli.saved_plans import NamedPlan, in_one_task, load_evaluated, named_plan
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import FileFlag, JsonFlag
 
 if TYPE_CHECKING:
     from memplace_env.placement.task import Task
@@ -23,15 +23,12 @@ _MOST = 8
 """Rows of the tables of gains and losses, and entries in the JSON. Our choice."""
 
 
-@model_flags()
+@plan_flags()
 def explain(
     plan: NamedPlan,
     *,
     flags: ModelFlags,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for explain.png, or a .png; default out/MODEL-ACCELERATOR[-SIMULATOR]."),
-    ] = None,
+    out: FileFlag = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE.html", help="A page: blocks by address and time."),
@@ -41,17 +38,19 @@ def explain(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show how and why a saved plan differs from the compiler's own, and draw it: explain.png.
+    """Show how and why a saved plan differs from the compiler's own, and draw it.
+
+    --out names the picture or its folder, out/MODEL-ACCELERATOR if left out.
 
     --html writes one file that any browser opens, without a network: two plans one above the other, native's and this
     one, or this one and another (--beside), to zoom, to search for a tensor, and with what each block saves.
 
-    The plan's settings say how the program is built; flags replace them. --json prints the bytes of weights and of
+    The plan's settings say how the program is built. --json prints the bytes of weights and of
     activations by native's level and the plan's (moved_bytes), their contiguity and levels by op, then op_saved_s,
     by_type, gains, losses, the picture and the page, the simulator of these times and that of the search (found_with).
     """
     from memplace_env._lib.files import write_atomically
-    from memplace_env.cli.output import check_folder, default_folder
+    from memplace_env.cli.console import check_folder, default_folder
     from memplace_env.report.explanation.explanation import explain_plan
     from memplace_env.report.explanation.explanation_tables import explanation_tables
     from memplace_env.report.plans.headlines import headline, simulator_notes

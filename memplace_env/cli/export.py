@@ -11,9 +11,9 @@ import typer
 
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import print_json, stderr, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, plan_flags
 from memplace_env.cli.saved_plans import NamedPlan, load_plan, named_plan
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import JsonFlag, RequiredFile
 
 if TYPE_CHECKING:
     from memplace_env.placement.memory_plan import MemoryPlan
@@ -31,7 +31,7 @@ class Format(StrEnum):
 _NO_PREFIX = "--prefix begins names in a C header; leave it out with --format {}."
 
 
-@model_flags(without=["simulator"])
+@plan_flags("simulator")
 def export(
     plan: NamedPlan,
     *,
@@ -45,7 +45,7 @@ def export(
             "in fast memory as TensorFlow Lite Micro's offline plan.",
         ),
     ] = Format.C,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write; an old one is replaced.")],
+    out: RequiredFile,
     prefix: Annotated[
         str | None, typer.Option("--prefix", metavar="NAME", help="Begins every name in a header; default memplace.")
     ] = None,
@@ -56,7 +56,7 @@ def export(
     A plan with --slices can be written with fewer slices first, as a plan.json of its own that is as fast; as it is for
     other slices, the compiler's own plan beside it is another too.
 
-    The plan's settings say how the program is built; flags replace them. An invalid plan is refused. --json prints
+    The plan's settings say how the program is built. An invalid plan is refused. --json prints
     written, format, bytes, the hashes of program and accelerator, and counts of what was written.
     """
     model, path = named_plan(plan)

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.env_ids import posed_by
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, model_flags, posed_by
 from memplace_env.cli.shared_options import JsonFlag, Model
 from memplace_env.placement.workloads import symbolic_dims
 
@@ -27,8 +26,7 @@ def inspect(
     memory-bound with everything in the backing memory and with everything in the fastest level.
     """
     model, flags = flags.registered(model, posed_by(model))
-    from memplace_env.report.inspection.inspection import inspect_task
-    from memplace_env.report.inspection.inspection_tables import inspection_tables
+    from memplace_env.report.inspection import inspect_task, inspection_tables
 
     inspection = inspect_task(flags.task(model, must_fit=False), symbolic_dims(model))
     if json:

@@ -110,7 +110,7 @@ def envs(
     --json prints id and kwargs of each.
     """
     from memplace_env._lib.hints import instead
-    from memplace_env.cli.env_ids import registered_envs
+    from memplace_env.cli.model_flags import registered_envs
 
     members = suites()
     if suite is not None and suite not in members:

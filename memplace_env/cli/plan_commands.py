@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, plan_flags
 from memplace_env.cli.saved_plans import (
     NamedPlan,
     evaluate_saved,
@@ -19,7 +19,7 @@ from memplace_env.cli.saved_plans import (
     named_plan,
     named_plans,
 )
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import FileFlag, JsonFlag
 
 if TYPE_CHECKING:
     from memplace_env.placement.task import Task
@@ -29,12 +29,11 @@ INVALID = 1
 """Exit code if a plan is not valid."""
 
 
-@model_flags()
+@plan_flags()
 def simulate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Time a saved plan, beside the compiler's own.
 
-    The plan's settings say how the program is built; flags replace them, and name a chip that is not shipped. --json
-    prints speedup, native_latency_s, report and bottlenecks.
+    The plan's settings say how the program is built. --json prints speedup, native_latency_s, report and bottlenecks.
     """
     from memplace_env.report.explanation.bottlenecks import find_bottlenecks
     from memplace_env.report.plans.evaluated_plan import native_baseline
@@ -62,7 +61,7 @@ def simulate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None
     console.print(bottlenecks_table(task, evaluated))
 
 
-@model_flags(without=["simulator"])
+@plan_flags("simulator")
 def validate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Check a saved plan and list every rule it breaks.
 
@@ -88,7 +87,7 @@ def validate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None
         raise typer.Exit(INVALID)
 
 
-@model_flags()
+@plan_flags()
 def compare(
     plans: Annotated[
         list[str],
@@ -99,22 +98,20 @@ def compare(
     ],
     *,
     flags: ModelFlags,
-    picture: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.png", help="Draw the first two plans one above the other.")
-    ] = None,
+    picture: FileFlag = None,
     json: JsonFlag = False,
 ) -> None:
     """Compare plans of one program, with the ops whose times differ most.
 
-    The first plan's settings say how the program is built; flags replace them. A single plan is compared with the
-    compiler's own. Plans may cut tensors into different slices. --out draws what the first two plans keep in the
+    The first plan's settings say how the program is built. A single plan is compared with the compiler's own. Plans may
+    cut tensors into different slices. --out FILE.png draws what the first two plans keep in the
     memories that decide, and where the second gains. --json prints native, plans, equal (whether all plans that are
     compared are the same), differences, routes (what the first two serve from different memories, and what that saves)
     and the picture.
     """
     from memplace_env._lib.errors import MemPlaceError
-    from memplace_env.cli.output import check_folder
-    from memplace_env.report.comparison.differences import biggest_differences
+    from memplace_env.cli.console import check_folder
+    from memplace_env.report.explanation.differences import biggest_differences
     from memplace_env.report.explanation.routes import routes_between
     from memplace_env.report.plans.evaluated_plan import native_baseline
     from memplace_env.report.plans.headlines import simulator_notes
@@ -154,7 +151,7 @@ def compare(
 
 def _draw(task: Task, plans: Sequence[EvaluatedPlan], path: Path) -> None:
     """Write the picture of the first two plans."""
-    from memplace_env.report.comparison.comparison_figure import two_maps
+    from memplace_env.report.explanation.comparison_figure import two_maps
     from memplace_env.report.style import save_png
 
     save_png(two_maps(task, plans[0], plans[1]), path)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memplace_env.cli.console import print_json, stderr, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import JsonFlag, Model
+from memplace_env.cli.model_flags import ModelFlags, baseline_of, make_game, model_flags
+from memplace_env.cli.shared_options import FileFlag, JsonFlag, Model
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
@@ -35,18 +35,16 @@ def play(
     skip_forced: Annotated[
         bool, typer.Option("--skip-forced", help="Play decisions with one legal action without asking.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the plan, written when you quit.")] = None,
+    out: FileFlag = None,
     json: JsonFlag = False,
 ) -> None:
-    """Play a game: decide use by use what lives in fast memory.
+    """Play a game: decide use by use what lives in fast memory; --out keeps the plan.
 
     Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
     when you quit is kept out of fast memory where that is legal. With --simulator the board estimates by the costs, and
     the latency at the end is the simulator's. --json shows the board on stderr and prints latency_s, speedup over all
     in backing memory, the number of decisions, of those left out and the plan's file.
     """
-    from memplace_env.cli.environments import make_game
-
     model, flags = flags.registered(model, Formulation.GAME)
     if out is not None and out.is_dir():
         raise typer.BadParameter(f"--out {out} is a folder; pass the name of a file, such as plan.json.")
@@ -107,8 +105,7 @@ class _Game:
 
     def show(self) -> None:
         """Print the board and the decision."""
-        from memplace_env.envs.malloc_game.viewer.game_board import board_text
-        from memplace_env.envs.malloc_game.viewer.game_text import game_text
+        from memplace_env.envs.malloc_game.viewer.game_text import board_text, game_text
 
         console, moment = self.console(), self._moment()
         console.print(board_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
@@ -116,7 +113,6 @@ class _Game:
 
     def end(self, out: Path | None) -> dict[str, Any]:
         """Print the result, write the plan, and return both as plain JSON values."""
-        from memplace_env.cli.environments import baseline_of
         from memplace_env.report.quantities import ratio, seconds
 
         problem, decision, report = self._env.problem, self._moment().decision, self._env.report()

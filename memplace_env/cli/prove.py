@@ -11,8 +11,8 @@ import typer
 from memplace_env._lib.errors import AgentError, PlanError
 from memplace_env._lib.units import PS
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
+from memplace_env.cli.model_flags import ModelFlags, baseline_of, make_env, model_flags, posed_by
+from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model, TimeLimitFlag
 from memplace_env.envs.registration import Formulation
 from memplace_env.report.quantities import seconds as duration
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DISPROVEN = 1
 """Exit code if the second solver finds a faster plan."""
+QUESTION_S = 60.0
+"""Processor seconds of each question to the second solver without --time-limit."""
 
 
 @model_flags(without=["simulator"])
@@ -34,30 +36,21 @@ def prove(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan.json for the model, in place of the exact agent's own plan.")
     ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option("--time-limit", help="Seconds to prove at most.", show_default="work of about two minutes"),
-    ] = None,
+    time_limit: TimeLimitFlag = None,
     second_opinion: Annotated[
         bool, typer.Option("--second-opinion", help="Ask SCIP, too: needs pip install 'memplace[audit]'.")
     ] = False,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Processor seconds of each question to SCIP at most.")
-    ] = 60.0,
     json: JsonFlag = False,
 ) -> None:
     """Say how far a plan may be from the optimum, of which plans that is proven, and by which solver.
 
-    --second-opinion asks another solver, SCIP, whether a plan is faster by more than 0.01 %. If it finds one, that is
-    written to out/MODEL-ACCELERATOR-second-opinion/plan.json.
+    --second-opinion asks another solver, SCIP, whether a plan is faster by more than 0.01 %, for --time-limit (60 s) of
+    the processor a question. If it finds one, that is written to out/MODEL-ACCELERATOR-second-opinion/plan.json.
 
     --json prints the summary of the plan (outcome, gap, bound_s, proof, report, ...), problem (what the plans have that
     the bound is about), second_opinion (answer: no, yes or open; solver, rounds, nodes, seconds, latencies in ps) and
     faster_plan, the file. Exit code 1 if SCIP finds a faster plan.
     """
-    from memplace_env.cli.env_ids import posed_by
-    from memplace_env.cli.environments import baseline_of, make_env
-
     formulation = posed_by(model, Formulation(played) if played else None)
     from memplace_agents import Exact, ExactDynamic
     from memplace_agents.exact import scip
@@ -65,16 +58,14 @@ def prove(
     from memplace_agents.exact.second_opinion import ENDLESS, Audit
     from memplace_agents.optimality import contradicts, is_optimal, surviving_bound
     from memplace_env.cli.agent_run import Limits, new_bar, search
+    from memplace_env.cli.console import check_folder, default_folder
     from memplace_env.cli.interrupts import in_thread
-    from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.saved_plans import evaluate_saved, read_saved
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
     from memplace_env.report.plans.headlines import headline
     from memplace_env.report.plans.result_tables import piece_of
 
     if second_opinion:
-        if not seconds > 0:
-            raise AgentError(f"--seconds must be more than 0, not {seconds:g}.")
         scip.new_model()
     saved = None
     if plan is None:
@@ -105,7 +96,7 @@ def prove(
         solution = replace(solution, backing_port_s=None, backing_port_before_s=None)
     opinion, faster = None, None
     if second_opinion:
-        audit = Audit(env, best.plan, formulation, seconds)
+        audit = Audit(env, best.plan, formulation, time_limit or QUESTION_S)
         with new_bar(counted=False) as bar:
             bar.add_task("SCIP looks for a faster plan", total=None)
             opinion = in_thread(audit.opinion, bar, lambda: "there is no second opinion")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env._lib.units import ceil_div
 from memplace_env.cli.console import print_json, stderr, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.model_flags import ModelFlags, make_game, model_flags
+from memplace_env.cli.shared_options import BudgetFlag, JsonFlag, PlayerFlag, RequiredFile, SeedFlag
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
@@ -43,12 +43,10 @@ def render(
         ),
     ],
     *,
-    out: Annotated[
-        Path, typer.Option("--out", help="A .png of the game's end or of a run, or a .gif of a game's course.")
-    ],
-    agent: Annotated[str | None, typer.Option("--agent", help="Let this agent play; see 'memplace agents'.")] = None,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Games that the agent plays at most.")] = 4000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
+    out: RequiredFile,
+    agent: PlayerFlag = None,
+    budget: BudgetFlag = 4000,
+    seed: SeedFlag = 0,
     every: Annotated[
         int | None,
         typer.Option("--every", min=1, help="Decisions from frame to frame.", show_default=f"{MOST_FRAMES} frames"),
@@ -57,6 +55,8 @@ def render(
     json: JsonFlag = False,
 ) -> None:
     """Draw a game: the game of a plan, an agent's best game, or else the greedy game.
+
+    A file that ends in .png shows the end, in .gif the course of the game.
 
     With --simulator event draw the run of that plan, or of a plan of any formulation: how busy the unit, the memories'
     ports and the copy engines are, and some tiles enlarged. --json prints the picture and its number of frames.
@@ -99,7 +99,7 @@ def _draw_run(model: list[str], flags: ModelFlags, agent: str | None, budget: in
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
     from memplace_env.report.style import save_png
     from memplace_env.report.timeline.machine_figure import machine_figure
-    from memplace_env.report.timeline.machine_times import event_spans
+    from memplace_env.report.timeline.timeline import event_spans
 
     if _has_plan(model):
         from memplace_env.cli.saved_plans import evaluate_saved, load_plan, named_plan
@@ -121,7 +121,6 @@ def _has_plan(arguments: list[str]) -> bool:
 
 def _planned(arguments: list[str], flags: ModelFlags) -> tuple[MallocGameEnv, Ints]:
     """Return the game that ends in a plan, and its actions."""
-    from memplace_env.cli.environments import make_game
     from memplace_env.cli.saved_plans import named_plan, naming_mismatch, read_saved
     from memplace_env.envs.malloc_game.plan_actions import actions_of
 
@@ -136,7 +135,6 @@ def _played(model: str, flags: ModelFlags, agent: str | None, budget: int, seed:
     """Return the best game that an agent finds, or the greedy game if there is none, and its actions."""
     from memplace_env.cli.agent_choice import choose_agent
     from memplace_env.cli.agent_run import Limits, search
-    from memplace_env.cli.environments import make_game
     from memplace_env.envs.malloc_game.plan_actions import actions_of, greedy_actions
 
     player = None if agent is None else choose_agent(Formulation.GAME, agent).make()

@@ -14,13 +14,11 @@ from memplace_agents.built_in_agents import CHECKPOINT, POLICY, POLICY_BYTES
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.files import is_empty, write_together
 from memplace_env._lib.foreign import parse_json, read
-from memplace_env.cli.agent_run import new_bar
-from memplace_env.cli.baselines import baselines_of, progress_note
-from memplace_env.cli.console import note
-from memplace_env.cli.environments import baseline_of
+from memplace_env.cli.agent_run import baselines_of, new_bar, progress_note
+from memplace_env.cli.console import note, slug
 from memplace_env.cli.interrupts import in_thread
-from memplace_env.cli.learner_flags import LearnerFlags
-from memplace_env.cli.output import slug
+from memplace_env.cli.model_flags import baseline_of
+from memplace_env.cli.shared_options import LearnerFlags
 from memplace_env.envs.registration import Formulation
 from memplace_env.report.quantities import ratio
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from memplace_agents import Agent, Progress, Solution
     from memplace_agents.built_in_agents import AgentSpec
     from memplace_agents.solution import Callback
-    from memplace_env.cli.environments import Env
+    from memplace_env.cli.model_flags import Env
 
 RUN, PLAN, HISTORY = "run.json", "plan.json", "history.json"
 """Files that a run writes into its folder."""

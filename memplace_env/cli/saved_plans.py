@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplace_env._lib.errors import PlanError, WorkloadError
-from memplace_env.cli.output import short_name
+from memplace_env.cli.console import short_name
 from memplace_env.placement.workloads import symbolic_dims
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def load_plan(model: str | None, path: Path, flags: ModelFlags) -> tuple[Task, M
         MemPlaceError: if the plan or the model cannot be read, the model is another than the plan's, or none was
             passed and the plan names a file.
     """
-    from memplace_env.cli.environments import note_no_mechanisms
+    from memplace_env.cli.model_flags import note_no_mechanisms
 
     plan, model, flags = read_saved(model, path, flags)
     with naming_mismatch(plan, path, model):

@@ -11,15 +11,29 @@ import typer
 from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose_learner
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.env_ids import is_env_id, posed_by, registered_envs
-from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
-from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import JsonFlag, PlayedFormulation
+from memplace_env.cli.model_flags import (
+    ModelFlags,
+    is_env_id,
+    make_env,
+    make_registered,
+    model_flags,
+    posed_by,
+    registered_envs,
+)
+from memplace_env.cli.shared_options import (
+    BudgetFlag,
+    FolderFlag,
+    FormulationFlag,
+    JsonFlag,
+    LearnerFlags,
+    SeedFlag,
+    learner_flags,
+)
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
     from memplace_agents.built_in_agents import AgentSpec
-    from memplace_env.cli.environments import Env
+    from memplace_env.cli.model_flags import Env
     from memplace_env.cli.runs import TrainingJob
 
 
@@ -31,30 +45,27 @@ def train(
         list[str], typer.Argument(metavar="ENV...", help="Ids as 'memplace envs' lists them, or models as for 'solve'.")
     ],
     *,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans to evaluate at most, of each ENV.")] = 4000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.")] = 0,
+    budget: BudgetFlag = 4000,
+    seed: SeedFlag = 0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Independent runs, each with the next seed.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out until the budget is spent.")] = False,
     learner: LearnerFlags,
-    played: Annotated[
-        PlayedFormulation | None,
-        typer.Option("--formulation", help="Formulation of models.", show_default="one-shot; for an id its own"),
-    ] = None,
+    played: FormulationFlag = None,
     flags: ModelFlags,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/train-AGENT-ENV.")] = None,
+    out: FolderFlag = None,
     json: JsonFlag = False,
 ) -> None:
     """Train an agent and keep its policy for 'memplace solve --policy'.
 
-    Each seed gets a folder seed-N with policy.pt, plan.json, history.json, TensorBoard's curves and, if the agent can
-    go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the model replace
-    single settings of an id. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of
-    each.
+    Each seed gets a folder seed-N in out/train-AGENT-ENV with policy.pt, plan.json, history.json, TensorBoard's curves
+    and, if the agent can go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the
+    model replace single settings of an id. --json prints agent, config, budget, out, and runs: seed, folder, policy and
+    workloads of each.
     """
     spec = choose_learner(agent)
     _check_envs(spec, envs)
     from memplace_env._lib.files import alone, is_empty
-    from memplace_env.cli.output import check_folder, short_name, slug
+    from memplace_env.cli.console import check_folder, short_name, slug
     from memplace_env.cli.runs import TrainingJob
 
     folder = out or Path("out") / slug(f"train-{agent}-" + "+".join(map(short_name, envs)))
@@ -85,7 +96,6 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
     """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
-    from memplace_env.cli.environments import make_env, make_registered
     from memplace_env.envs.one_shot import OneShotEnv
 
     kind = posed_by(name, formulation)

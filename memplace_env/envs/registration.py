@@ -34,10 +34,14 @@ MANY = ("Train", "Validation", "Test", "Synthetic")
 
 
 class Formulation(StrEnum):
-    """Formulation of placement as a problem; the value is its name on the command line and in agents.
+    """Formulation of the placement problem; the value is its name on the command line and in agents.
 
-    The dynamic one is about the fastest plan of any kind, the one-shot one about a level for each tensor; their
-    environments are the same. The steps are the one-shot problem decided entry by entry; no agent plays them.
+    | value      | what is decided                             | environment     | played by agents              |
+    |------------|---------------------------------------------|-----------------|-------------------------------|
+    | `one-shot` | a level for each tensor, all at once        | `OneShotEnv`    | yes                           |
+    | `steps`    | the same, entry by entry                    | `StepsEnv`      | no: plans are as in one-shot  |
+    | `game`     | use by use: tensors may move between levels | `MallocGameEnv` | yes                           |
+    | `dynamic`  | as in the game, on any chip                 | `OneShotEnv`    | yes, for plans of any kind    |
     """
 
     ONE_SHOT = "one-shot"
@@ -46,9 +50,14 @@ class Formulation(StrEnum):
     DYNAMIC = "dynamic"
 
     @property
+    def base(self) -> Formulation:
+        """The formulation with the same tasks: the game itself, for all others the one-shot one."""
+        return self if self is Formulation.GAME else Formulation.ONE_SHOT
+
+    @property
     def traits(self) -> Traits:
-        """Its ids, environment, default chip and baseline."""
-        return _TRAITS[self]
+        """Its ids, environment, default chip and baseline; those of its base if it has no ids of its own."""
+        return _TRAITS.get(self, _TRAITS[self.base])
 
 
 class Traits(NamedTuple):
@@ -129,7 +138,6 @@ _TRAITS = {
         "many_games",
     ),
 }
-_TRAITS[Formulation.DYNAMIC] = _TRAITS[Formulation.ONE_SHOT]
 
 
 def formulation_of_id(env_id: str) -> Formulation:

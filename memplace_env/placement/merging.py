@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.errors import PlanError
 from memplace_env.machine.costs import Costs
-from memplace_env.machine.costs.shared_costs import shared_costs
+from memplace_env.machine.costs.cost_arrays import shared_costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program

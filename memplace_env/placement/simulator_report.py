@@ -1,11 +1,12 @@
-"""The Report: the result of a simulator for one plan."""
+"""The interface of a simulator, and the Report that it returns for one plan."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import SimulatorError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.units import PS, PS_PER_S
-from memplace_env.program.program import Ints
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.program.program import Ints, Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +155,25 @@ class Report:
             "bytes_moved": dict(zip(self.level_names, self.bytes_moved.tolist(), strict=True)),
             "peak_bytes": dict(zip(self.level_names, self.peak_bytes.tolist(), strict=True)),
         }
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """Any object that turns a valid plan into a Report.
+
+    The same plan must always give the same one, unless an attribute `noisy` is True: the simulator measures, and agents
+    repeat a measurement before they rely on it. Without the attribute they find out by running one plan twice.
+    """
+
+    def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
+        """Return the report of a plan, which the caller has validated."""
+        ...
+
+
+@runtime_checkable
+class BatchSimulator(Simulator, Protocol):
+    """A simulator that is faster with many plans at once; several plans to evaluate are passed together."""
+
+    def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> Sequence[Report]:
+        """Return the report of `run` for each of the plans, in their order."""
+        ...

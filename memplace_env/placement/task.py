@@ -14,7 +14,7 @@ from memplace_env._lib.foreign import WORD, shown
 from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
-from memplace_env.placement.simulator_protocol import Simulator
+from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
 
 P = ParamSpec("P")

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.program.program_arrays import ARRAY_DIMS, ProgramArrays
-from memplace_env.program.terms import FLOAT_BYTES, TensorKind
+from memplace_env.program.program_arrays import ARRAY_DIMS, FLOAT_BYTES, ProgramArrays, TensorKind
 
 MAX_TOTAL: Final = 2.0**62
 """Largest sum of bytes or work; larger ones could overflow int64."""

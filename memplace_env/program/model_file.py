@@ -1,16 +1,21 @@
-"""Model files: their formats and bytes, and errors that name them."""
+"""Model files: their formats, bytes and names, limits on their size, and errors that name them."""
 
 from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env._lib.foreign import read, shown
-from memplace_env.program.limits import MAX_FILE_BYTES
+from memplace_env._lib.foreign import described, printable, read, shown
 
 _MEMORY = 2**27
 """Bytes that decompression may take; the largest preset of xz takes half."""
@@ -80,3 +85,87 @@ def errors_named(file: Path) -> Iterator[None]:
         yield
     except WorkloadError as error:
         raise WorkloadError(f"{shown(file.name, _NAME)}: {shown(error, _LONGEST)}") from error
+
+
+MAX_FILE_BYTES: Final = 2**31 - 1
+"""Largest model file; protocol buffers and flat buffers have the same limit."""
+
+MAX_RANK: Final = 64
+"""Most dims of a tensor, as in NumPy."""
+
+MAX_WORK: Final = 2**60
+"""Most work of one op; more is a mistake in the dims, and could overflow int64 in sums."""
+
+LIMITS: Final[Mapping[str, int]] = {
+    "nodes": 100_000,
+    "operands and results": 400_000,
+    "nodes in branches within branches": 100_000,
+    "bytes of local functions": 2**28,
+    "elements of computed constants": 2**26,
+}
+"""Most items of each kind in one model. Local functions and taken branches count once per use. All numbers are our
+choice: far above what exporters write, and below what would keep a machine busy for minutes."""
+
+SECONDS: Final = 60.0
+"""Most processor time of one pass over a model, for files that pass all the limits above and are slow even so."""
+
+
+def check_trips(trips: int | None) -> None:
+    """Refuse a number of rounds of loops that is no whole number from 0.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if trips is not None and (not isinstance(trips, int | np.integer) or isinstance(trips, bool) or trips < 0):
+        raise WorkloadError(f"trips is {described(trips)}; the number of rounds of a loop is a whole number from 0.")
+
+
+class Meter:
+    """Count the items of a model against `LIMITS`, and the time against `SECONDS`."""
+
+    def __init__(self) -> None:
+        self._spent: Counter[str] = Counter()
+        self._until = time.thread_time() + SECONDS
+
+    def add(self, kind: str, amount: int) -> None:
+        """Count `amount` more items of `kind`, a key of `LIMITS`.
+
+        Raises:
+            WorkloadError: the limit or the time is exceeded.
+        """
+        self._spent[kind] += amount
+        if self._spent[kind] > LIMITS[kind]:
+            raise WorkloadError(
+                f"The model has over {LIMITS[kind]:,} {kind} once its functions and branches are inlined, which is the "
+                "most that is read; split it into smaller models."
+            )
+        if time.thread_time() > self._until:
+            raise WorkloadError(
+                f"Reading the model takes over {SECONDS:.0f} s of the processor's time, the most that a pass may take; "
+                "split it into smaller models."
+            )
+
+
+LONGEST: Final = 200
+"""Most characters of a name that is shown; our choice."""
+
+# Characters that `stem` keeps of a long name's start and end, and of its digest.
+_HEAD, _TAIL, _DIGEST = 120, 60, 16
+
+
+def clean(name: str) -> str:
+    """Return a name for tables, pictures and JSON: printable, at most `LONGEST` characters; mostly the name itself."""
+    if len(name) <= LONGEST and name.isprintable():
+        return name
+    return stem(printable(stem(name)))
+
+
+def stem(name: str) -> str:
+    """Return a prefix for derived names: the name itself, or for a long one a unique abbreviation.
+
+    Otherwise names derived from a name of megabytes would take more memory than the file.
+    """
+    if len(name) <= LONGEST:
+        return name
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[:_HEAD]}~{digest[:_DIGEST]}~{name[-_TAIL:]}"

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.threads import cached_property
 from memplace_env.program.consistency import first_inconsistency
-from memplace_env.program.names import clean
-from memplace_env.program.program_arrays import Ints, ProgramArrays, frozen
+from memplace_env.program.model_file import clean
+from memplace_env.program.program_arrays import FLOAT_BYTES, GEOMETRY, Ints, ProgramArrays, Slices, TensorKind, frozen
 from memplace_env.program.program_file import read_program, write_program
-from memplace_env.program.slices import Slices
-from memplace_env.program.terms import FLOAT_BYTES, GEOMETRY, TensorKind
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -28,8 +28,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.foreign import described, parse_json
 from memplace_env.program.model_file import read_bytes
-from memplace_env.program.program_arrays import ARRAY_DIMS, Ints, ProgramArrays
-from memplace_env.program.terms import TensorKind
+from memplace_env.program.program_arrays import ARRAY_DIMS, Ints, ProgramArrays, TensorKind
 
 P = TypeVar("P", bound=ProgramArrays)
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.units import ceil_div
-from memplace_env.program.limits import LIMITS
+from memplace_env.program.model_file import LIMITS
 from memplace_env.program.program import Ints, Program
-from memplace_env.program.slices import Slices
+from memplace_env.program.program_arrays import Slices
 
 _SLICES: Final = "operands and results"
 """Kind of `LIMITS` that bounds slices: each is an operand or result of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from io import StringIO
@@ -129,3 +129,9 @@ def _widest(column: Column) -> int:
 
 def _cell(value: object) -> Text:
     return Text("\n".join(map(shown, value if isinstance(value, list) else [value])))
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a GitHub table; the first column is aligned left, all others right."""
+    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -20,9 +20,9 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
+from tests.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.thorough import examples
 
 SEARCHES = {

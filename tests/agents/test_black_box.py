@@ -22,9 +22,9 @@ from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts, check_simulator
-from memplace_env.testing.strategies import game_tasks, programs, tasks
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
+from tests.strategies import game_tasks, programs, tasks
 from tests.thorough import examples
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]

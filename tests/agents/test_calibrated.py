@@ -22,8 +22,8 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import BuiltinSimulator, EventSimulator, evaluate_plan, time_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks, tasks
 from memplace_leaderboard.black_box import BlackBox
+from tests.strategies import game_tasks, tasks
 from tests.thorough import examples
 
 ONE_SHOT = "synthetic:diamond?ops=9&seed=1"

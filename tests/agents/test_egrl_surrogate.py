@@ -14,7 +14,7 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.costs.cost_arrays import op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.compiler.density import block_lives
-from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.synthetic import TOPOLOGIES, random_dag
 from memplace_env.program.program import TensorKind
 from tests.agents.egrl import small

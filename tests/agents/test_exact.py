@@ -24,14 +24,14 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
-from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs, tasks
+from tests.strategies import programs, tasks
 from tests.thorough import examples
 
 GAP = 1e-4

@@ -13,7 +13,7 @@ from memplace_agents.exact.static.static_solve import solve_model
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.program.slicing import sliced
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import accelerators, programs
+from tests.strategies import accelerators, programs
 from tests.thorough import examples
 
 

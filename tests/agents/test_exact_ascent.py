@@ -16,9 +16,9 @@ from memplace_agents.exact.highs import dual_bound, relax
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.test_exact_dynamic import moving_plans
 from tests.agents.weighed import rows_of
+from tests.strategies import programs_with_idle_ops, tasks
 
 CLOSE = 1 + 1e-6
 

@@ -26,8 +26,8 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.agents.weighed import rows_of
+from tests.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
 
 CLOSE = 1 + 2e-6

@@ -22,9 +22,9 @@ from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.test_exact_dynamic import heuristics_of, moving_plans
 from tests.agents.weighed import rows_of
+from tests.strategies import programs_with_idle_ops, tasks
 
 CLOSE = 1e-6
 MOVING = tasks(programs_with_idle_ops())

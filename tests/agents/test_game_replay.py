@@ -17,7 +17,7 @@ from memplace_env.envs.malloc_game.state import COPY, DROP, ESTIMATE, NO_COPY
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import time_plan
 from memplace_env.placement.task import Task
-from memplace_env.testing.strategies import game_tasks, programs
+from tests.strategies import game_tasks, programs
 from tests.subjects import plan_with_copies
 from tests.thorough import examples
 

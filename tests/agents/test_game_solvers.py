@@ -16,8 +16,8 @@ from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks
 from tests.patience import patience
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 PLAYERS = ["greedy-player", "game-local-search"]

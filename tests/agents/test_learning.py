@@ -22,8 +22,8 @@ from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
-from memplace_env.testing.strategies import programs, tasks
 from tests.references.reference_graph_policy import ReferencePolicy
+from tests.strategies import programs, tasks
 from tests.thorough import examples
 
 LOWEST = torch.finfo(torch.float32).min

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.exact.static.level_moves import without_useless_tensors
-from memplace_env.placement.compiler.savings import latency_ps
-from memplace_env.testing.strategies import tasks, tensor_levels
+from memplace_env.placement.compiler.placing_order import latency_ps
+from tests.strategies import tasks, tensor_levels
 from tests.thorough import examples
 
 

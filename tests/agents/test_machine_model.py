@@ -16,9 +16,9 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
-from memplace_env.testing.strategies import tasks
 from memplace_leaderboard.black_box import BlackBox
 from tests.agents.test_calibrated import random_plans
+from tests.strategies import tasks
 from tests.thorough import examples
 
 

@@ -19,9 +19,9 @@ from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks
 from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")

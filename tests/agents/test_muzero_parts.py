@@ -27,8 +27,8 @@ from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.preferences import finished, first_preferences
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
-from memplace_env.testing.strategies import game_tasks
 from tests.agents.muzero import crowded, fresh_network, small
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 # The game

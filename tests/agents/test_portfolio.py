@@ -20,8 +20,8 @@ from memplace_env.envs.wrappers import MeasurementNoise
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks
 from tests.agents.test_black_box import Crowded
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 

@@ -22,9 +22,9 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.agents.test_exact import chip_with
 from tests.agents.test_exact_alike import sliced_tasks
+from tests.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.thorough import examples
 
 

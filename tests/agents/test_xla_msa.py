@@ -20,8 +20,8 @@ from memplace_env.placement.validation import violations
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.xla import OPEN, OPTIONS, assigned, blocks, task_of, transfers, two_levels
+from tests.strategies import programs_with_idle_ops, tasks
 from tests.thorough import examples
 
 

@@ -10,9 +10,9 @@ from memplace_agents.xla_msa.picker import IntervalPicker
 from memplace_agents.xla_msa.xla_costs import op_costs
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.xla import NS, task_of, two_levels
 from tests.references.reference_simulator import op_ports, op_time, uses_of
+from tests.strategies import programs_with_idle_ops, tasks
 from tests.thorough import examples
 
 # Facts from XLA's own unit tests.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env.machine.accelerator import Accelerator, MemoryLevel
 from memplace_env.placement.resolve_task import make_task
-from memplace_env.testing.strategies import accelerators
+from tests.strategies import accelerators
 
 NS = 1000
 """Picoseconds. On the hand-made machine a byte of backing memory takes one nanosecond, and so does a vector op."""

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
 from benchmarks.speed import ratio_to_c
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
 from memplace_env.placement.resolve_task import resolve_task
-from memplace_env.testing.strategies import accelerators, programs_with_idle_ops, tasks, tensor_levels
+from tests.strategies import accelerators, programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")

@@ -49,7 +49,7 @@ CASES = {
     "id in small letters": (["train", "egrl", "MemPlace-bert-v0"], "did you mean 'MemPlace-BERT-v0'?"),
     "unknown synthetic": (["inspect", "synthetic:chian?ops=4"], "did you mean 'chain'?"),
     "workers without a simulator": (["solve", MODEL, "--workers", "4"], "--workers needs --simulator"),
-    "no workers": (["solve", MODEL, "--workers", "0"], "--workers must be at least 1, not 0."),
+    "no workers": (["solve", MODEL, "--workers", "0"], "--workers"),
     "unknown simulator": (["solve", MODEL, "--simulator", "gem5"], "gem5"),
     "dim without value": (["solve", MODEL, "--dim", "sequence"], "NAME=VALUE"),
     "dim without number": (["solve", MODEL, "--dim", "sequence=long"], "NAME=VALUE"),

@@ -57,9 +57,9 @@ def test_tables_and_overwriting(run: Run, rows: Path, tmp_path: Path, monkeypatc
     written = (tmp_path / OUT).read_text()
     assert run("calibrate", rows, *QUICK, "--force", "--json").exit_code == 0
     assert (tmp_path / OUT).read_text() == written
-    assert run("calibrate", rows, *QUICK, "--output", "deep/mine.toml").exit_code == 0
+    assert run("calibrate", rows, *QUICK, "--out", "deep/mine.toml").exit_code == 0
     assert (tmp_path / "deep" / "mine.toml").read_text() == written
-    assert run("calibrate", rows, *QUICK, "--force", "--output", "deep").exit_code == 2
+    assert run("calibrate", rows, *QUICK, "--force", "--out", "deep").exit_code == 2
 
 
 def test_settings_of_a_row(parsed: Callable[..., Any], saved: Path, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_settings_of_a_row(parsed: Callable[..., Any], saved: Path, tmp_path: Pa
     (tmp_path / "m.csv").write_text(
         f"{HEADER}BERT,0.7,2,float16,sequence=32,\n{MODEL},0.02,,,,{saved}\n{MODEL},0.02,,,,\n"
     )
-    found = parsed("calibrate", "m.csv", *QUICK, "--output", "o.toml")["measurements"]
+    found = parsed("calibrate", "m.csv", *QUICK, "--out", "o.toml")["measurements"]
     assert found[0]["name"] == "BERT, batch 2, dtype float16, dims sequence=32"
     flags = ("--batch", 2, "--dtype", "float16", "--dim", "sequence=32")
     random = ("--agent", "random", "--budget", 4, "--bound", 0)

@@ -68,11 +68,11 @@ def test_another_network_needs_its_own_times(parsed: Callable[..., Any], run: Ru
 
 @pytest.mark.usefixtures("_device")
 def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
-    command = (*DEVICE, "--model", "AlexNet", "--name", "my gpu")
+    command = (*DEVICE, "--model", "AlexNet", "--out", "my-gpu.toml")
     first = run(*command)
     assert first.exit_code == 0, first.stderr
     for part in (
-        "my gpu: a CPU",
+        "my-gpu: a CPU",
         "host to device",
         "B/s",
         "start of an op, issued one by one",
@@ -88,8 +88,8 @@ def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "my-gpu.toml").read_text() == written
     assert run(*command, "--capacity", 32, "--force").exit_code == 0
     assert load_accelerator(tmp_path / "my-gpu.toml").levels[0].capacity_bytes == 2**25
-    assert run(*DEVICE, "--model", "AlexNet", "--output", "deep/mine.toml").exit_code == 0
-    assert load_accelerator(tmp_path / "deep" / "mine.toml").name == "cuda"
+    assert run(*DEVICE, "--model", "AlexNet", "--out", "deep/mine.toml").exit_code == 0
+    assert load_accelerator(tmp_path / "deep" / "mine.toml").name == "mine"
 
 
 @pytest.mark.usefixtures("_device")
@@ -103,11 +103,10 @@ def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
         *(([*DEVICE, "--model", MODEL, flag, "x"], f"{flag} cannot go with --device")
           for flag in ("--fit", "--accelerator", "--fusion", "--costs")),
         *((["calibrate", "m.csv", *flag], f"{flag[0]} cannot go with a file of measurements")
-          for flag in (("--model", "x"), ("--capacity", 1), ("--name", "x"), ("--batch", 1), ("--dim", "a=1"))),
+          for flag in (("--model", "x"), ("--capacity", 1), ("--batch", 1), ("--dim", "a=1"))),
         ([*DEVICE, "--model", MODEL, "--capacity", 0], "--capacity"),
         ([*DEVICE, "--model", MODEL, "--capacity", 10**15], "must be less than the memory of the host"),
-        ([*DEVICE, "--model", MODEL, "--name", ""], "name must be one line of text"),
-        ([*DEVICE, "--model", MODEL, "--name", "x" * 101], "name has 101 characters"),
+        ([*DEVICE, "--model", MODEL, "--out", "x" * 101 + ".toml"], "name has 101 characters"),
         ([*DEVICE, "--model", "AlexNat"], "There is no workload 'AlexNat'"),
         ([*DEVICE, "--model", "MemPlace-BERR-v0"], "did you mean 'MemPlace-BERT-v0'?"),
         ([*DEVICE, "--model", "AlexNet", "--dim", "width=3"], "width"),
@@ -145,7 +144,7 @@ def test_without_a_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setitem(sys.modules, "memplace_env.backends.cuda.cuda", SimpleNamespace(open_cuda=none))
     _refused(run(*DEVICE, "--model", "AlexNet"), "No CUDA device can be reached")
-    monkeypatch.setattr("memplace_env.cli.calibrate_device.find_spec", lambda name: None)
+    monkeypatch.setattr("memplace_env.cli.calibrate.find_spec", lambda name: None)
     _refused(run(*DEVICE, "--model", "AlexNet"), "Measuring a device needs PyTorch")
     assert list(tmp_path.iterdir()) == []
 

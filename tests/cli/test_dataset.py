@@ -62,9 +62,8 @@ def test_episodes_can_be_played_again(parsed: Callable[..., Any], read: Callable
     assert result["returns"]["highest"] == max(returns)
 
 
-@pytest.mark.parametrize("form", ["flat", "dict"])
-def test_episodes_of_one_step(form: str, parsed: Callable[..., Any], read: Callable[[str], Any]) -> None:
-    arguments = ("--agent", "random", "--budget", 50, "--searches", 3, "--episodes", 9, "--observation", form)
+def test_episodes_of_one_step(parsed: Callable[..., Any], read: Callable[[str], Any]) -> None:
+    arguments = ("--agent", "random", "--budget", 50, "--searches", 3, "--episodes", 9)
     result = parsed("dataset", ONE_SHOT, *arguments, "--epsilon", 0.2, "--out", "d")
     assert len({plan["return"] for plan in result["plans"]}) > 1, "each search has its own seed"
     data = read("d")
@@ -75,10 +74,7 @@ def test_episodes_of_one_step(form: str, parsed: Callable[..., Any], read: Calla
         (action,), (reward,) = episode.actions, episode.rewards
         assert env.step(action)[1] == reward
         for row in (0, 1):
-            if form == "dict":
-                assert all((episode.observations[key][row] == observation[key]).all() for key in observation)
-            else:
-                assert (episode.observations[row] == observation).all()
+            assert (episode.observations[row] == observation).all()
         if number < 3:
             assert reward == pytest.approx(result["plans"][number]["return"])
 

@@ -13,7 +13,7 @@ from memplace_env.cli.console import note, stdout
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import planted
-from memplace_env.report.comparison.comparison_figure import two_maps
+from memplace_env.report.explanation.comparison_figure import two_maps
 from memplace_env.report.explanation.explanation import explain_plan
 from memplace_env.report.explanation.explanation_figure import explanation_figure
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline

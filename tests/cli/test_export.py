@@ -105,7 +105,6 @@ def test_what_makes_no_sense_for_a_tflite_file(network: tuple[str, str], run: Ru
     for more, said in (
         (("--out", "net.tflite"), "is the model itself"),
         (("--out", "x.tflite", "--prefix", "net"), "--prefix begins names"),
-        (("--out", "x.tflite", "--fusion", "conv"), "another program"),
     ):
         refused = run("export", *network, "--format", "tflite", *more)
         assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)

@@ -18,7 +18,7 @@ from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict
-from memplace_env.cli import baselines
+from memplace_env.cli import agent_run
 from memplace_env.cli.app import app
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.envs.registration import GAME, Formulation
@@ -163,9 +163,9 @@ def test_much_stall_is_shown_beside_a_baseline(run: Run, tmp_path: Path) -> None
 
 def test_a_faster_baseline(run: Run, parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A public set goes by its own name; the advice names an agent whose plan is as fast: not xla-msa by default."""
-    every = baselines.baselines_of
+    every = agent_run.baselines_of
     without = lambda env: {name: found for name, found in every(env).items() if name != "greedy-player"}  # noqa: E731
-    monkeypatch.setattr(baselines, "baselines_of", without)
+    monkeypatch.setattr(agent_run, "baselines_of", without)
     asked = ("solve", "AlexNet", "--formulation", "game", "--batch", 4, "--dtype", "bfloat16", "--bound", 0)
     values = parsed(*asked, "--agent", "xla-msa")
     faster = values["faster_plan"]
@@ -188,7 +188,7 @@ def test_a_faster_baseline(run: Run, parsed: Callable[..., Any], monkeypatch: py
     ],
 )
 def test_agent_of_a_baseline(name: str, formulation: Formulation, agent: str | None) -> None:
-    assert baselines.agent_of(name, formulation) == agent
+    assert agent_run.agent_of(name, formulation) == agent
 
 
 def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:

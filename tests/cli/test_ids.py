@@ -9,9 +9,7 @@ import gymnasium as gym
 import pytest
 
 from memplace_env._lib.errors import MemPlaceError
-from memplace_env.cli.env_ids import posed_by, registered_envs
-from memplace_env.cli.environments import make_env
-from memplace_env.cli.model_flags import ModelFlags
+from memplace_env.cli.model_flags import ModelFlags, make_env, posed_by, registered_envs
 from memplace_env.envs.registration import Formulation
 from tests.cli.conftest import Run
 

@@ -12,7 +12,7 @@ import pytest
 
 from memplace_agents.random_search import RandomSearch
 from memplace_agents.search.local_search import LocalSearch
-from memplace_env.cli.output import slug
+from memplace_env.cli.console import slug
 from memplace_env.cli.solve_result import Result
 from memplace_env.placement.memory_plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run

@@ -25,7 +25,7 @@ from memplace_env._lib import files
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.files import alone
 from memplace_env.cli.app import app
-from memplace_env.cli.learner_flags import configured
+from memplace_env.cli.shared_options import configured
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.memory_plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run, started

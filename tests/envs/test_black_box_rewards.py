@@ -13,7 +13,7 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import game_tasks, programs, tasks
+from tests.strategies import game_tasks, programs, tasks
 from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32)

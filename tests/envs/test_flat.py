@@ -15,7 +15,7 @@ from memplace_env.envs.malloc_game.flat import flat_space as game_space
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.one_shot.flat import SEGMENTS, flat_observation
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import game_tasks, tasks
+from tests.strategies import game_tasks, tasks
 from tests.test_all_envs import GENERIC
 from tests.thorough import examples
 

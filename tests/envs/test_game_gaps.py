@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import room
 from memplace_env.envs.malloc_game.state import BLOCKS, NEVER, OP, USE
-from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled
 from tests.references.reference_compiler import Block, gaps
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 

@@ -11,9 +11,9 @@ from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, STALL_PS, USE, plan_of
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.program.program import Program
-from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled, require_sound
 from tests.references.reference_game import COPY, DROP, NO_COPY
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 

@@ -19,7 +19,6 @@ from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops, two_level_accelerators
 from tests.envs.both_sides import (
     ACTIONS,
     TASTES,
@@ -32,6 +31,7 @@ from tests.envs.both_sides import (
     require_same_end,
 )
 from tests.references.reference_game import COPY, DROP, NO_COPY, Game
+from tests.strategies import game_tasks, programs_with_idle_ops, two_level_accelerators
 from tests.thorough import examples
 
 

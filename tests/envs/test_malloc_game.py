@@ -22,9 +22,9 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
 from memplace_env.placement.validation import violations
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import game_tasks, programs
 from tests.envs.both_sides import ACTIONS, TASTES, expected_preview, pick
 from tests.references.reference_game import Game
+from tests.strategies import game_tasks, programs
 from tests.thorough import examples
 
 TASKS = game_tasks(programs())

@@ -15,7 +15,7 @@ from memplace_env.placement.compiler import native_plan, resident
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import tasks
+from tests.strategies import tasks
 from tests.thorough import examples
 
 WORKLOAD = "synthetic:chain?ops=8&seed=4"

@@ -12,8 +12,8 @@ from memplace_env._lib.errors import EnvError, MemPlaceError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.reward_scale import REWARD_SCALES
 from memplace_env.envs.one_shot.reward import REWARDS
-from memplace_env.testing.strategies import game_tasks, programs
 from tests.offenders import every
+from tests.strategies import game_tasks, programs
 from tests.thorough import examples
 
 IDS = {"MemPlace-v0": REWARDS, "MallocGame-v0": REWARD_SCALES}

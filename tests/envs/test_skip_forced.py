@@ -21,7 +21,7 @@ from memplace_env.envs.malloc_game.plan_actions import greedy_actions
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import game_tasks
+from tests.strategies import game_tasks
 from tests.test_all_envs import GENERIC, assert_same
 from tests.thorough import examples
 

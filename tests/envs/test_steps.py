@@ -19,9 +19,9 @@ from memplace_env.placement.compiler import HEURISTICS, native_report
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import accelerators, programs_with_idle_ops, tasks
 from tests.references import reference_compiler
 from tests.references.reference_steps import Steps
+from tests.strategies import accelerators, programs_with_idle_ops, tasks
 from tests.thorough import examples
 
 ORDERS = st.sampled_from(["density", "schedule"])

@@ -33,12 +33,12 @@ from memplace_agents.exact import Exact
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.task import Task
-from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
 from tests.envs.both_sides import TASTES, Compiled, all_games, play_a_game, require_same_end
 from tests.fuzz.tables import RESULTS
 from tests.references.reference_compiler import ceiling_of
 from tests.references.reference_game import Game
 from tests.references.reference_position import FAST
+from tests.strategies import game_tasks, programs_with_idle_ops
 
 UNIT = 100
 """Random games of a unit of work."""

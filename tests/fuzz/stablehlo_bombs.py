@@ -14,7 +14,7 @@ from tests.fuzz.mutations import pick
 T: Final = "tensor<8x8xf32>"
 _TO_BYTECODE: Final = """
 import sys
-from memplace_env.program.frontends.stablehlo.library import libraries, new_context
+from memplace_env.program.frontends.stablehlo.parsed_apart import libraries, new_context
 library = libraries()
 with new_context(library):
     library.ir.Module.parse(sys.stdin.read()).operation.write_bytecode(sys.stdout.buffer)

@@ -22,9 +22,9 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing import check_simulator
 from memplace_env.testing.instances import plans_of
-from memplace_env.testing.strategies import tasks
 from memplace_leaderboard.black_box import BlackBox
 from tests.agents.quick import make_quick
+from tests.strategies import tasks
 from tests.thorough import examples
 
 RESNET = {"workload": "ResNet50", "batch": 2, "dtype": "float16"}

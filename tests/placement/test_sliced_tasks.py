@@ -12,10 +12,10 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.resolve_task import AUTO_SHARES, AUTO_TENSORS, resolve_task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
-from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.offenders import every
 from tests.program.test_alias import update
 from tests.program.test_slicing import of, sums
+from tests.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 
 
 @every(

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.program.frontends.lowered.rules import independent_axes
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from memplace_env.program.lowering.rules import independent_axes
 
 Array = NDArray[Any]
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
-from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
-from memplace_env.program.frontends.lowered.fusion.elementwise_chains import fuse_elementwise
-from memplace_env.program.frontends.lowered.fusion.groups import Group, Links, regrouped
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
+from memplace_env.program.lowering.fusion.elementwise_chains import fuse_elementwise
+from memplace_env.program.lowering.fusion.groups import Group, Links, regrouped
 
 
 def plainly_fused(graph: OpGraph, into_products: bool) -> OpGraph:

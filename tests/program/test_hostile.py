@@ -16,7 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import resolve_workload
-from memplace_env.program import limits, model_file
+from memplace_env.program import model_file
 from memplace_env.program.frontends.onnx import control_flow, load_onnx, topology
 from memplace_env.program.program import TensorKind
 from tests.offenders import every
@@ -48,7 +48,7 @@ def test_functions_are_counted_before_they_are_inlined() -> None:
 
 
 def test_long_operands_of_functions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(limits.LIMITS, "bytes of local functions", 2**19)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "bytes of local functions", 2**19)  # type: ignore[arg-type]
     proto = nested_functions(2, 8)
     load_model(proto)
     proto.graph.input[0].name = proto.graph.node[0].input[0] = "x" * 10_000
@@ -60,7 +60,7 @@ def test_long_operands_of_functions_are_counted(monkeypatch: pytest.MonkeyPatch)
 def test_limits_of_what_stands_in_the_file(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     nodes = [node("Relu", "x" if index == 0 else f"v{index - 1}", f"v{index}") for index in range(40)]
     load(nodes, {"x": [4]}, "v39")
-    monkeypatch.setitem(limits.LIMITS, what, 39)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, what, 39)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match=f"over 39 {what}"):
         load(nodes, {"x": [4]}, "v39")
 
@@ -75,7 +75,7 @@ def test_sequences_that_grow_are_counted() -> None:
 def test_computed_constants_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [node("ConstantOfShape", "s", "k"), node("Add", "k k", "l"), node("Add", "l x", "y")]
     load(nodes, {"x": [1, 4]}, constants={"s": np.array([64, 4])})
-    monkeypatch.setitem(limits.LIMITS, "elements of computed constants", 1000)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "elements of computed constants", 1000)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match="over 1,000 elements of computed constants"):
         load(nodes, {"x": [1, 4]}, constants={"s": np.array([64, 4])})
 
@@ -310,7 +310,7 @@ def nested_branches(levels: int, nodes: int) -> ModelProto:
 
 def test_branches_within_branches_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_model(nested_branches(4, 10), fusion="none").num_ops == 10
-    monkeypatch.setitem(limits.LIMITS, "nodes in branches within branches", 40)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "nodes in branches within branches", 40)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match="over 40 nodes in branches within branches"):
         load_model(nested_branches(4, 10))
 
@@ -336,7 +336,7 @@ def test_imports_that_nothing_uses_cost_nothing() -> None:
 
 
 def test_reading_ends_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SECONDS", -1.0)
+    monkeypatch.setattr(model_file, "SECONDS", -1.0)
     with pytest.raises(WorkloadError, match="takes over -1 s"):
         load(RELU, {"x": [4]})
 

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.program.frontends.lowered.independence import (
+from memplace_env.program.lowering.independence import (
     ANYWHERE,
     WHOLE,
     Independent,
@@ -20,9 +20,9 @@ from memplace_env.program.frontends.lowered.independence import (
     best_span,
     independent,
     meet,
+    row_major,
     rows_of,
 )
-from memplace_env.program.frontends.lowered.strides import row_major
 from memplace_env.program.slicing import sliced
 from tests.offenders import every
 from tests.program.models import load, node, tensor

@@ -14,11 +14,11 @@ import onnxruntime
 from onnx import ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.lowered.independence import ANYWHERE, Axes, SiteAxes, WindowAxis
-from memplace_env.program.frontends.lowered.node_graph import Node, Site
-from memplace_env.program.frontends.lowered.rules import independent_axes
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from memplace_env.program.lowering.graph_values import Value
+from memplace_env.program.lowering.independence import ANYWHERE, Axes, SiteAxes, WindowAxis
+from memplace_env.program.lowering.node_graph import Node, Site
+from memplace_env.program.lowering.rules import independent_axes
 from tests.offenders import every
 from tests.program.axes_cases import Array, Case, cases
 

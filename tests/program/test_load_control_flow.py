@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program import limits
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
+from memplace_env.program import model_file
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import TensorKind
 from tests.offenders import every
 from tests.program.models import load, load_model, model, names, node, result_names, tensor, weight
@@ -231,14 +231,14 @@ def test_damaged_loops(inputs: str) -> None:
 @pytest.mark.parametrize("made", ["y", "y z"])
 def test_loops_that_never_end(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the loop counts but its rounds, or the values that it stacks."""
-    monkeypatch.setitem(limits.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
     body = [node("Identity", "s", "r"), node("Relu", "s", "z0")]
     with pytest.raises(WorkloadError, match="over 5,000 nodes"):
         load([loop(body[: len(made.split())], made)], {"x": [4]}, constants={"n": np.array(2**62)})
 
 
 def test_loops_within_loops_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(limits.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
     body = [node("Relu", "s", "r")]
     for _ in range(20):
         inner = loop(body, "r")
@@ -249,7 +249,7 @@ def test_loops_within_loops_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_copies_of_what_is_in_a_loop_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(limits.LIMITS, "nodes in branches within branches", 300)  # type: ignore[arg-type]
+    monkeypatch.setitem(model_file.LIMITS, "nodes in branches within branches", 300)  # type: ignore[arg-type]
     never = choice(
         "r", [node("Relu", "s", "t")], [node("Relu", "s", f"a{n}") for n in range(99)] + [node("Relu", "s", "t")]
     )

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import NodeProto
 
 from memplace_env.machine.accelerator.accelerator import Fusion
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import Program, TensorKind
 from tests.offenders import every
 from tests.program.models import load, names, node, operand_names, result_names

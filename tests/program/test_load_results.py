@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import NodeProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import TensorKind
 from tests.program.models import load, load_model, model, names, node, result_names
 from tests.program.tflite.writer import T, op

@@ -18,9 +18,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnxruntime.transformers.optimizer import optimize_model
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx import inferred_graph, load_onnx
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_ATTRIBUTES
+from memplace_env.program.lowering.node_graph import Site
 from memplace_env.program.program import TensorKind
 from tests.offenders import every
 from tests.program.models import load_model, model, names, node

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.names import LONGEST, clean, stem
+from memplace_env.program.model_file import LONGEST, clean, stem
 from memplace_env.program.program import Program, TensorKind
 from tests.offenders import every
 from tests.program.models import load, node

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.onnx.node_checks import MisfitError
-from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
+from memplace_env.program.frontends.onnx.node_checks import MisfitError, NodeShapes
+from memplace_env.program.lowering.graph_values import Value
 from tests.thorough import examples
 
 OPSET = 18

@@ -10,11 +10,11 @@ import onnx
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
-from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator
-from memplace_env.program.frontends.lowered.rules.vector_ops import per_input
 from memplace_env.program.frontends.onnx import onnx_operators, runtime_operators
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_OPERATORS
+from memplace_env.program.lowering.node_graph import BehindConv, Operator
+from memplace_env.program.lowering.rules.vector_ops import per_input
 from tests.program.models import load, node
 
 FOLDER = Path(onnx_operators.__file__).parent

@@ -12,8 +12,8 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program import builder
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Program, TensorKind
-from memplace_env.testing.strategies import programs
 from tests.offenders import every
+from tests.strategies import programs
 
 
 def residual() -> Program:

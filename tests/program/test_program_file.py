@@ -17,8 +17,8 @@ from memplace_env.placement.workloads import is_built, resolve_workload, symboli
 from memplace_env.program import program_file
 from memplace_env.program.program import Program
 from memplace_env.program.program_arrays import ARRAY_DIMS
-from memplace_env.testing.strategies import programs
 from tests.program.test_alias import update
+from tests.strategies import programs
 from tests.thorough import examples
 
 ARRAYS = list(ARRAY_DIMS)

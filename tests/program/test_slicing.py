@@ -16,13 +16,13 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Costs, Roofline, Tiled, costs_of
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.limits import LIMITS
+from memplace_env.program.model_file import LIMITS
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.slicing import cut_before, sliced
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import programs_with_rows
 from tests.program.test_alias import NEW, W, update
 from tests.program.test_program_file import assert_equal
+from tests.strategies import programs_with_rows
 from tests.thorough import examples
 
 CHIPS = ("nnp-i", "ethos-u65", "tpu-v4i")

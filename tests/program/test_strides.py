@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.program.frontends.lowered.strides import reshaped, row_major, transposed
+from memplace_env.program.lowering.independence import reshaped, row_major, transposed
 
 SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=4)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_env.placement.compiler.packing import ATTEMPTS, MOST_AROUND
-from memplace_env.placement.compiler.savings import saved_per_byte
+from memplace_env.placement.compiler.placing_order import saved_per_byte
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import TensorKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from memplace_env.placement.resolve_task import resolve_task
-from memplace_env.report.comparison.differences import Move, biggest_differences, difference_of
 from memplace_env.report.explanation.bottlenecks import find_bottlenecks
-from memplace_env.report.explanation.reasons import bottleneck_reason
+from memplace_env.report.explanation.differences import Move, biggest_differences, difference_of
+from memplace_env.report.explanation.routes import bottleneck_reason
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from tests.subjects import Subject
 

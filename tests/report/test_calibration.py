@@ -24,7 +24,7 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.report.calibration import Calibration, Measurement, calibrate, constant_names
-from memplace_env.report.calibration.calibration_tables import calibration_tables, error_text
+from memplace_env.report.calibration.calibration import calibration_tables, error_text
 from memplace_env.report.calibration.chip_constants import chosen_constants, values_at
 from memplace_env.report.tables import plain_text
 from tests.thorough import examples

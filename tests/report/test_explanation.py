@@ -15,10 +15,9 @@ from memplace_env.placement.compiler import all_backing, native_plan, place_leve
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.program.program import Program, TensorKind
-from memplace_env.report.explanation.explanation import Explanation, explain_plan
-from memplace_env.report.explanation.reasons import why_it_differs
-from memplace_env.report.plans.decided_levels import contiguity, decided_levels
-from memplace_env.testing.strategies import accelerators, programs, tensor_levels
+from memplace_env.report.explanation.explanation import Explanation, contiguity, decided_levels, explain_plan
+from memplace_env.report.explanation.routes import why_it_differs
+from tests.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, relu_task, subject_of
 from tests.thorough import examples
 

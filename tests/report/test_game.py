@@ -19,9 +19,9 @@ from memplace_env.envs.malloc_game.viewer.game_text import decision_text
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
-from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import ACTIONS, TASTES, pick
 from tests.references.reference_game import Game
+from tests.strategies import game_tasks
 from tests.subjects import layers_of_rows, play_randomly, small_game
 
 

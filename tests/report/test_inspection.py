@@ -17,9 +17,9 @@ from memplace_env.placement.simulator import Report
 from memplace_env.placement.synthetic import planted, random_dag
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
-from memplace_env.report.inspection.inspection import inspect_task
+from memplace_env.report.inspection import inspect_task
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline
-from memplace_env.testing.strategies import accelerators, programs, tasks
+from tests.strategies import accelerators, programs, tasks
 from tests.thorough import examples
 
 

@@ -16,9 +16,8 @@ from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.report.plan_page.page_files import script_json
 from memplace_env.report.plan_page.plan_document import plan_document
-from memplace_env.report.plan_page.plans_page import plans_page
+from memplace_env.report.plan_page.plans_page import plans_page, script_json
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from tests.source import ROOT
 from tests.subjects import DRAM, SRAM, copied_slices, plan_with_copies, sliced_layers

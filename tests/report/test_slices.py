@@ -9,14 +9,12 @@ import numpy as np
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
-from memplace_env.report.comparison.differences import Move, difference_of
 from memplace_env.report.explanation.bottlenecks import moved_tensors
+from memplace_env.report.explanation.differences import Move, difference_of
 from memplace_env.report.explanation.explanation import explain_plan
 from memplace_env.report.explanation.explanation_tables import explanation_tables
-from memplace_env.report.explanation.reasons import what_decides
-from memplace_env.report.explanation.routes import routes_between
-from memplace_env.report.inspection.inspection import inspect_task
-from memplace_env.report.inspection.inspection_tables import inspection_tables
+from memplace_env.report.explanation.routes import routes_between, what_decides
+from memplace_env.report.inspection import inspect_task, inspection_tables
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, all_backing_baseline
 from memplace_env.report.plans.memory_map import memory_map
 from memplace_env.report.plans.whole_tensors import joined_blocks, part_text, split_tensors

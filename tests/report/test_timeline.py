@@ -14,7 +14,7 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.timeline.timeline import Timeline, timeline_of
-from memplace_env.testing.strategies import accelerators, programs, tensor_levels
+from tests.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, subject_of
 from tests.thorough import examples
 

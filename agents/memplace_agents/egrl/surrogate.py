@@ -24,7 +24,7 @@ from memplace_agents.saved_values import number, whole
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.placement.compiler.density import block_lives
-from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.program.program import Ints, TensorKind
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.placement.compiler.gaps import ENDLESS, narrower_gap
+from memplace_env.placement.compiler.placing_kernels import ENDLESS, narrower_gap
 
 FOUND, NONE_EXISTS, GAVE_UP = 1, 0, -1
 """Outcomes of a search: addresses; a proof that there are none; neither."""

@@ -19,7 +19,7 @@ from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
 from memplace_env.placement.simulator import traffic_bound_ps
-from memplace_env.report.plans.stage_result import StageResult
+from memplace_env.report.plans.evaluated_plan import StageResult
 
 LEAST_GAP = 1e-5
 """Least relative gap; finer ones are below the solver's tolerances, see `highs.BOUND_MARGIN`."""

@@ -11,7 +11,7 @@ from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError
-from memplace_env.report.plans.stage_result import StageResult
+from memplace_env.report.plans.evaluated_plan import StageResult
 
 PROOF_WORK = 60.0
 """Work of the exact agent before a search without a time limit, see `Exact`; it proves each registered one-shot program

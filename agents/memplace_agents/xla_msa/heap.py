@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.placement.compiler.gaps import ENDLESS, narrower_gap
+from memplace_env.placement.compiler.placing_kernels import ENDLESS, narrower_gap
 from memplace_env.program.program import Ints
 
 OFFSET, TOP, FIRST, LAST, BLOCK, MARK = range(6)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.report.plan_page.page_files import script_json, shared_files, texts_in
+from memplace_env.report.plan_page.plans_page import script_json, shared_files, texts_in
 from memplace_leaderboard.page.content import PageData
 
 MARKER: Final = ".memplace-page"

@@ -13,8 +13,7 @@ from torch import Tensor
 from memplace_env._lib.collection import collection_paused
 from memplace_env._lib.errors import ExecutionError
 from memplace_env._lib.foreign import shown
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import CapturedWork, Work
+from memplace_env.backends.cuda.device_protocol import CapturedWork, Stream, Work
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 
 WARM: Final = 3

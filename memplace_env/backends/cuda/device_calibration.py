@@ -1,21 +1,22 @@
-"""Measurement of a device's bus, memory and units, and of the times of ops on it."""
+"""Measurement of a device's bus, memory and units, and of the times of ops on it; the numbers as a table."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import torch
+from rich.table import Table
 from torch import Tensor
 
 from memplace_env.backends.cuda.bench import Bench
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import Device, Work
-from memplace_env.backends.cuda.timing import median_seconds, repeated
+from memplace_env.backends.cuda.device_protocol import Device, Stream, Work, median_seconds, repeated
 from memplace_env.machine.costs import op_key
 from memplace_env.placement.task import Task
+from memplace_env.report.quantities import count, rate, seconds, size
+from memplace_env.report.tables import add_row, new_table
 
 SMALL_BYTES: Final = 4096
 """Bytes of a copy whose time is nearly all latency. Our choice."""
@@ -202,3 +203,25 @@ def _floats(device: Device, elements: int) -> Tensor:
 
     device.issue(Stream.COMPUTE, fill)
     return numbers
+
+
+def device_table(numbers: DeviceNumbers, op_ns: Mapping[str, float]) -> Table:
+    """Return a table of rates, latencies and times of ops; `op_ns` has at least one."""
+    table = new_table(f"{numbers.name}: {numbers.device}", "what", "measured", left=(0,))
+    shortest, longest = (seconds(1e-9 * time) for time in (min(op_ns.values()), max(op_ns.values())))
+    for what, measured in (
+        ("host to device", rate(numbers.host_to_device_bytes_per_s)),
+        ("device to host", rate(numbers.device_to_host_bytes_per_s)),
+        ("latency of a copy", seconds(numbers.copy_latency_s)),
+        ("device memory, read and written", rate(numbers.device_bytes_per_s)),
+        (f"start of an op, {numbers.issued}", seconds(numbers.launch_s)),
+        ("float32 product", count(numbers.macs_per_s, "MAC/s")),
+        ("float32 additions", count(numbers.vector_ops_per_s, "op/s")),
+        ("different ops", len(op_ns)),
+        ("shortest op", shortest),
+        ("longest op", longest),
+        ("device memory for plans, as asked", size(numbers.capacity_bytes)),
+        ("host memory", size(numbers.host_bytes)),
+    ):
+        add_row(table, what, measured)
+    return table

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from memplace_env._lib.errors import ExecutionError
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import Device, Work
-from memplace_env.backends.cuda.torch_dtypes import torch_dtype
+from memplace_env.backends.cuda.device_protocol import Device, Stream, Work
+from memplace_env.backends.cuda.operators.node import torch_dtype
 from memplace_env.backends.cuda.torch_lowering import lower
-from memplace_env.backends.ort.memory import POISON, raw
+from memplace_env.backends.ort.arena_layout import POISON, raw
 from memplace_env.backends.ort.network import Network
 from memplace_env.backends.ort.plan_steps import RunOp
 from memplace_env.backends.ort.submodels import Port

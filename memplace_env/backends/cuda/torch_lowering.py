@@ -11,8 +11,7 @@ from torch import Tensor
 
 from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda.operators import OPERATORS
-from memplace_env.backends.cuda.operators.node import Kernel, OperatorNode
-from memplace_env.backends.cuda.torch_dtypes import tensor_of, torch_dtype
+from memplace_env.backends.cuda.operators.node import Kernel, OperatorNode, tensor_of, torch_dtype
 from memplace_env.backends.ort.submodels import OpModel
 
 Lowered = Callable[[Sequence[Tensor]], tuple[Tensor, ...]]

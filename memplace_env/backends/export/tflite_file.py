@@ -13,8 +13,7 @@ import tflite
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import round_up
-from memplace_env.backends.export.tflite_lives import lives_of
-from memplace_env.backends.export.tflite_offsets import OfflinePlan, offline_plan
+from memplace_env.backends.export.tflite_offsets import OfflinePlan, lives_of, offline_plan
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid

@@ -7,11 +7,10 @@ import time
 from typing import Final
 
 from memplace_env._lib.errors import ExecutionError
-from memplace_env.backends.ort.arena_layout import ArenaLayout
+from memplace_env.backends.ort.arena_layout import ArenaLayout, Arenas
 from memplace_env.backends.ort.course import Course
 from memplace_env.backends.ort.execution_result import Execution
 from memplace_env.backends.ort.inputs import Inputs
-from memplace_env.backends.ort.memory import Arenas
 from memplace_env.backends.ort.network import Progress, network_of, whole
 from memplace_env.backends.ort.plan_steps import CopyMoment
 from memplace_env.placement.memory_plan import MemoryPlan

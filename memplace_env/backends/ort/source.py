@@ -15,8 +15,8 @@ from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner
 from memplace_env._lib.errors import ExecutionError, WorkloadError
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
-from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits, type_name
 from memplace_env.program.frontends.onnx import inferred_graph
+from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
 from memplace_env.program.model_file import format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 

@@ -42,7 +42,7 @@ def write_minari(
 
     Args:
         folder: made if it is not there; no other process may write into it.
-        env: the environment of the episodes, made by `gym.make`; its spec is written too.
+        env: the environment of the episodes, made by `gym.make` with `observation="flat"`; its spec is written too.
         episodes: the episodes, written one by one.
         agent: name of the agent whose plans they follow.
         replace: whether to replace a dataset that is there.
@@ -51,9 +51,12 @@ def write_minari(
         the dataset's id, `memplace/<environment>/<agent>-v0`.
 
     Raises:
-        EnvError: if Minari is not installed, or a dataset is there that shall not be replaced.
+        EnvError: if Minari is not installed, observations are not flat, or a dataset is there that shall not be
+            replaced.
     """
     check_minari()
+    if not env.flat:
+        raise EnvError('A dataset holds flat observations; make the environment with observation="flat".')
     import minari
     from minari.dataset.minari_storage import MinariStorage
 
@@ -109,19 +112,13 @@ def _buffers(episodes: Iterable[PlanEpisode]) -> Iterator[Any]:
 
     for episode in episodes:
         steps = len(episode.rewards)
+        observations: list[Any] = list(episode.observations)
         yield EpisodeBuffer(
             seed=episode.seed,
-            observations=_stacked(episode.observations),
+            observations=np.stack(observations),
             actions=np.stack(episode.actions),
             rewards=episode.rewards,
             terminations=[step == steps - 1 for step in range(steps)],
             truncations=[False] * steps,
             infos={key: np.array([info[key] for info in episode.infos]) for key in episode.infos[0]},
         )
-
-
-def _stacked(observations: list[Any]) -> Any:
-    """Return observations as one array, or one for each key."""
-    if isinstance(observations[0], dict):
-        return {key: np.stack([one[key] for one in observations]) for key in observations[0]}
-    return np.stack(observations)

@@ -13,8 +13,7 @@ from memplace_env._lib.units import PJ, PS
 from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.placement.compiler import Compiled, native_levels, native_plan, native_report
-from memplace_env.placement.compiler.compile import place_assignment
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments, place_assignment
 from memplace_env.placement.compiler.placing_order import Order, schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import Report, evaluate_plans
@@ -29,17 +28,18 @@ class OneShotProblem:
 
     An assignment is the environment's action, int[2T]: decision 2t is the level of the weights that op t is the first
     to read, decision 2t+1 that of the results of op t. Decisions of ops without such weights or with no other results
-    than graph outputs are ignored. (Levels, as the compiler takes them, are int[K]: one for each tensor.)
+    than graph outputs are ignored. Levels are int[K], one for each tensor, as the compiler takes them; those of inputs
+    and outputs are ignored.
 
     Args:
         task: the task.
-        by_tensor: whether an assignment is int[K] instead, a level for each tensor; those of inputs and outputs are
-            ignored.
+        by_tensor: whether methods take levels in place of assignments, so that each slice of a tensor has a decision
+            of its own: how the steps of a sliced program are decided.
 
     Attributes:
         task, program, accelerator: the task and its parts.
-        num_decisions: length of an assignment, 2T or K.
-        decision_of: int64[K], index in an assignment of the decision about each tensor, -1 for inputs and outputs.
+        num_decisions: length of an assignment, 2T, or of levels, K.
+        decision_of: int64[K], index of the decision about each tensor, -1 for inputs and outputs.
         decides: bool[num_decisions], decisions that are not ignored.
         evaluated: number of assignments evaluated here so far.
     """

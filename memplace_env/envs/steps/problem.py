@@ -32,7 +32,7 @@ from memplace_env.envs.steps.step_tables import (  # fmt: skip
     entry_of_tensors,
     tables_of,
 )
-from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind

@@ -13,10 +13,9 @@ from memplace_env._lib.foreign import described, message_of
 from memplace_env._lib.plugins import COST_MODELS, installed, load_plugin
 from memplace_env._lib.units import PJ, PS_PER_S
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs
+from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs, shared_costs
 from memplace_env.machine.costs.measured import Measured
 from memplace_env.machine.costs.roofline import Roofline
-from memplace_env.machine.costs.shared_costs import shared_costs
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.program.program import Program
 

@@ -1,6 +1,12 @@
-"""The roofline: an op takes as long as its busiest unit needs at its effective peak."""
+"""The roofline: an op takes as long as its busiest unit needs at its effective peak.
+
+Systolic arrays take cycles by closed forms of SCALE-Sim (Samajdar et al., 2018), which it agrees with exactly: a
+product of [pixels, depth] x [depth, channels] is cut into folds that fill the array of rows x columns once each.
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +15,6 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator, Systolic
 from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs
-from memplace_env.machine.costs.systolic_folds import exposed_fill, fold_count
 from memplace_env.program.program import Ints, Program
 
 
@@ -120,3 +125,43 @@ def _systolic_ps(gemm: Ints, unit: Systolic) -> Ints:
     rows = gemm[:, 1].astype(object)
     cycles = fold_count(gemm, unit) * (rows + exposed_fill(unit)) * (rows > 0)
     return ceil_ratio(cycles, PS_PER_S, unit.arrays * unit.clock_hz)
+
+
+def fill_cycles(rows: int, columns: int) -> int:
+    """Return 2R + C - 2, the cycles of a weight-stationary fold to load weights, fill the array and drain it."""
+    return 2 * rows + columns - 2
+
+
+def exposed_fill(unit: Systolic) -> int:
+    """Return the cycles of a weight-stationary fold beside those for its pixels: 0 where the fill is hidden."""
+    return 0 if unit.fill == "hidden" else fill_cycles(unit.rows, unit.columns)
+
+
+def fold_count(gemm: Ints, unit: Systolic) -> Ints:
+    """Return object[T], exact: weight-stationary folds of each op, ceil(K/R) ceil(N/C) for each of its products.
+
+    Args:
+        gemm: int64[T, 4], see `Program.gemm`.
+        unit: the array.
+    """
+    count, _, depth, columns = gemm.astype(object).T
+    return np.asarray(count * ceil_div(depth, unit.rows) * ceil_div(columns, unit.columns))
+
+
+def scale_sim_cycles(
+    product: tuple[int, int, int], array: tuple[int, int], dataflow: Literal["weights", "outputs"]
+) -> int:
+    """Return the cycles of SCALE-Sim without memory stalls, each fold's fill and drain exposed.
+
+    Args:
+        product: pixels, depth, channels.
+        array: rows, columns.
+        dataflow: the operand that stays in the array while the rest streams past it.
+    """
+    pixels, depth, channels = product
+    rows, columns = array
+    if dataflow == "weights":
+        folds, cycles = ceil_div(depth, rows) * ceil_div(channels, columns), pixels + fill_cycles(rows, columns)
+    else:
+        folds, cycles = ceil_div(pixels, rows) * ceil_div(channels, columns), depth + rows + columns - 2
+    return folds * cycles - 1

@@ -1,7 +1,8 @@
-"""From levels to a MemoryPlan with addresses, transfers and a count of what had to be moved."""
+"""From levels to a plan with addresses, transfers and bytes moved, or to the costs of many assignments at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,53 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import ActionError
 from memplace_env._lib.foreign import described
-from memplace_env.placement.compiler.evaluate import kernel_of
-from memplace_env.placement.compiler.placing_order import ORDERS, Order, schedule_of
+from memplace_env._lib.threads import in_chunks
+from memplace_env.placement.compiler import resident, streamed
+from memplace_env.placement.compiler.placing_order import ORDERS, Order, Schedule, schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
+
+
+class Evaluation(NamedTuple):
+    """Costs of B assignments once the compiler has made plans of them.
+
+    Attributes:
+        latency_ps: int64[B].
+        dynamic_pj: int64[B], energy without static power.
+        reassigned_bytes: int64[B], bytes that did not get the level they asked for.
+        level: int8[B, K], the level that each tensor got.
+    """
+
+    latency_ps: Ints
+    dynamic_pj: Ints
+    reassigned_bytes: Ints
+    level: NDArray[np.int8]
+
+
+def evaluate_assignments(
+    schedule: Schedule, assignments: NDArray[np.integer], decision_of: Ints, threads: int | None = None
+) -> Evaluation:
+    """Return the costs of `assignments` int[B, M]; tensor k requests the level `assignments[b, decision_of[k]]`.
+
+    They are independent, so the result does not depend on `threads` (default: all cores).
+    """
+    count = len(assignments)
+    out, levels = np.empty((3, count), dtype=np.int64), np.empty((count, len(decision_of)), dtype=np.int8)
+    assignments = np.require(assignments, np.int64, ["C", "W"])  # any other array would compile the kernel again
+    place_all = kernel_of(schedule)
+
+    def place_range(first: int, last: int) -> None:
+        place_all(schedule, assignments, decision_of, out, levels, first, last)
+
+    in_chunks(place_range, count, threads)
+    return Evaluation(out[0], out[1], out[2], levels)
+
+
+def kernel_of(schedule: Schedule) -> Callable[..., tuple[Ints, Ints]]:
+    """Return the compiled `place_all` for the schedule's machine."""
+    chosen: Callable[..., tuple[Ints, Ints]] = streamed.place_all if schedule.streamed else resident.place_all
+    return chosen
 
 
 class Compiled(NamedTuple):

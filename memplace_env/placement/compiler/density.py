@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memplace_env.placement.compiler.compile import place_levels
 from memplace_env.placement.compiler.free_bytes import fill
-from memplace_env.placement.compiler.savings import latency_ps, move_costs
+from memplace_env.placement.compiler.placing_order import latency_ps, move_costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind

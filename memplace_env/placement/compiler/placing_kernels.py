@@ -1,4 +1,4 @@
-"""Steps that the placing kernels for resident and for streamed weights share."""
+"""Steps that several placing kernels share: an op's time, levels asked for, and the best-fit rule for gaps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def time_op(schedule, op, level, used_ps):
     # used_ps[l] sums up the time of the op's uses that level l serves.
     for use in range(schedule.use_ptr[op], schedule.use_ptr[op + 1]):
         served_by = np.uint8(level[schedule.use_tensor[use]])
-        used_ps[served_by] += schedule.use_ps[use, served_by]
-        picojoules += schedule.use_pj[use, served_by]
-    whole, busy = op_time(schedule, op, used_ps)
+        used_ps[served_by] += schedule.costs.use_ps[use, served_by]
+        picojoules += schedule.costs.use_pj[use, served_by]
+    whole, busy = op_time(schedule.costs, op, used_ps)
     for fast in range(len(used_ps)):
         used_ps[fast] = 0
     return whole, busy, picojoules
@@ -50,3 +50,20 @@ def most_reserved(reserved_bytes, level, first, last):
     for op in range(first, last + 1):
         most = max(most, reserved_bytes[op, level])
     return most
+
+
+ENDLESS = np.int64(2**62)
+"""Larger than any gap."""
+
+
+@kernel
+def narrower_gap(best, best_size, begin, gap_size, size):
+    """Return (begin, size) of the better of two gaps for a block of `size` bytes: the smaller one that fits.
+
+    Gaps are offered by rising address, so that of equal ones the lowest stays. `best` is -1 before any has fitted, with
+    `best_size` ENDLESS.
+    """
+    # Strictly smaller, so that the earlier of two equal gaps stays.
+    if size <= gap_size < best_size:
+        return begin, gap_size
+    return best, best_size

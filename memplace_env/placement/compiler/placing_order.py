@@ -1,4 +1,4 @@
-"""The order in which the compiler places tensors, as arrays for its kernels."""
+"""The time that a level saves a tensor, and the order in which the compiler places them, as arrays for its kernels."""
 
 from __future__ import annotations
 
@@ -7,10 +7,46 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.machine.costs import Costs, op_times
+from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
-from memplace_env.placement.compiler.savings import saved_per_byte
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
+
+
+def latency_ps(task: Task, level: NDArray[np.integer]) -> int:
+    """Return the latency with every tensor in its level int[K], if no copies were needed."""
+    program, costs = task.program, task.costs
+    used = used_by_level(program.use_ptr, level[program.use_tensor], costs.use_ps)
+    return int(op_times(costs, used).op_ps.sum())
+
+
+def move_costs(task: Task, level: NDArray[np.integer]) -> Ints:
+    """Return int64[K, L], picoseconds by which the program gets slower if one tensor alone moves to another level.
+
+    Args:
+        task: the task; its cost arrays are read, also where a simulator evaluates plans.
+        level: int[K], the level that each tensor has.
+    """
+    program = task.program
+    levels = level.astype(np.int64)
+    moved: Ints = moved_alone(task.costs, program.use_ptr, program.use_tensor, levels, program.num_tensors)
+    return moved
+
+
+@derived
+def saved_per_byte(task: Task) -> NDArray[np.float64]:
+    """Return float64[K], picoseconds that a byte of each tensor in the fastest level saves against the backing memory.
+
+    The mean of what it saves if it alone is there, and of what it costs if it alone is not: where an op waits for the
+    slowest of its ports, either one alone means little.
+    """
+    tensors = task.program.num_tensors
+    alone = -move_costs(task, np.full(tensors, task.backing))[:, 0]
+    missing = move_costs(task, np.zeros(tensors, dtype=np.int64))[:, task.backing]
+    density: NDArray[np.float64] = (alone + missing) / (2 * task.program.tensor_bytes)
+    return density
+
 
 Order = Literal["weights-before-results", "results-before-weights", "all-weights-first", "all-results-first", "by-size"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -37,9 +73,8 @@ class Schedule(NamedTuple):
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: uint32[T + 1].
         use_tensor: uint32[U].
-        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
-            `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
-        compute_pj: energy of all compute.
+        costs: those of the task.
+        all_compute_pj: energy of all compute.
         streamed: whether weights start in the backing memory.
     """
 
@@ -58,16 +93,8 @@ class Schedule(NamedTuple):
     any_reserved: bool
     use_ptr: NDArray[np.uint32]
     use_tensor: NDArray[np.uint32]
-    compute_ps: Ints
-    overhead_ps: Ints
-    use_ps: Ints
-    latency_ps: Ints
-    serial: bool
-    prefetch_ps: Ints
-    use_pj: Ints
-    copy_pj: Ints
-    reserved_bytes: Ints
-    compute_pj: int
+    costs: Costs
+    all_compute_pj: int
     streamed: bool
 
 
@@ -111,16 +138,8 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.uint32),
         use_tensor=program.use_tensor.astype(np.uint32),
-        compute_ps=costs.compute_ps,
-        overhead_ps=costs.overhead_ps,
-        use_ps=costs.use_ps,
-        latency_ps=costs.latency_ps,
-        serial=costs.serial,
-        prefetch_ps=costs.prefetch_ps,
-        use_pj=costs.use_pj,
-        copy_pj=costs.copy_pj,
-        reserved_bytes=costs.reserved_bytes,
-        compute_pj=int(costs.compute_pj.sum()),
+        costs=costs,
+        all_compute_pj=int(costs.compute_pj.sum()),
         streamed=task.streams_weights,
     )
 

@@ -73,7 +73,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
 def _new_space(schedule):
     """Return the scratch for the assignments of a schedule."""
     tensors, results = len(schedule.tensor_bytes), len(schedule.by_rank)
-    fast, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
+    fast, ops = len(schedule.capacity) - 1, len(schedule.use_ptr) - 1
     return _Space(
         np.zeros(tensors, dtype=np.int64),
         np.zeros(results, dtype=np.int64),
@@ -112,7 +112,7 @@ def _grant(schedule, assignment, decision_of, level, space):
     for fast in range(backing):
         room[fast] = schedule.capacity[fast]
         if schedule.any_reserved:
-            room[fast] -= most_reserved(schedule.reserved_bytes, fast, 0, len(schedule.compute_ps) - 1)
+            room[fast] -= most_reserved(schedule.costs.reserved_bytes, fast, 0, len(schedule.use_ptr) - 2)
     # In order: `live` bytes of results are alive at op `now`, load[l, t] of them die before op t. Else load[l, t] are
     # the bytes alive at op t. `peak` is the most of either so far.
     load[:], live[:], peak[:], level[:] = 0, 0, 0, backing
@@ -166,7 +166,7 @@ def _take_bytes(load, room, peak, level, first, last, size):
 @kernel(forceinline=True, borrows=True)
 def _find_addresses(schedule, level, space):
     """Give results their offsets, and a lower `level` to those that find none."""
-    blocks, near, results, ops = schedule.blocks, schedule.near, schedule.by_rank, len(schedule.compute_ps)
+    blocks, near, results, ops = schedule.blocks, schedule.near, schedule.by_rank, len(schedule.use_ptr) - 1
     size, first, last = blocks
     members, ceiling, end, room, load = space.members, space.ceiling, space.end, space.room, space.load
     # Fastest level first: what finds no address there is a member of a lower level before that is packed.
@@ -200,8 +200,8 @@ def _find_addresses(schedule, level, space):
 @kernel(forceinline=True, borrows=True)
 def _time(schedule, level, used_ps):
     """Return latency in ps and dynamic energy in pJ with every tensor in its `level` int8[K]."""
-    latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
-    for op in range(len(schedule.compute_ps)):
+    latency, picojoules = np.int64(0), np.int64(schedule.all_compute_pj)
+    for op in range(len(schedule.use_ptr) - 1):
         op_ps, _, use_pj = time_op(schedule, op, level, used_ps)
         latency += op_ps
         picojoules += use_pj

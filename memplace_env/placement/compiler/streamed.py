@@ -29,7 +29,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     time is there, and booking it forwards leaves room for what comes later, so playing the copies by earliest
     deadline meets every deadline.
     """
-    tensors, backing = len(schedule.tensor_bytes), len(schedule.capacity) - 1
+    tensors, backing, costs = len(schedule.tensor_bytes), len(schedule.capacity) - 1, schedule.costs
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
     wanted = np.empty(tensors, dtype=np.int64)
     for index in range(first, last):
@@ -45,7 +45,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
                     wanted[tensor] = max(wanted[tensor], level[tensor])
             settled = _find_addresses(
                 (schedule.blocks, schedule.by_rank, schedule.crowded),
-                (schedule.capacity, schedule.reserved_bytes),
+                (schedule.capacity, costs.reserved_bytes),
                 (wanted, level, start),
                 offset,
             )
@@ -60,13 +60,13 @@ def _grant(schedule, wanted, level, start):
     Returns:
         Latency in ps and dynamic energy in pJ.
     """
-    backing, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
+    backing, ops, costs = len(schedule.capacity) - 1, len(schedule.use_ptr) - 1, schedule.costs
     load, free_ps = np.zeros((backing, ops), dtype=np.int64), np.empty(ops, dtype=np.int64)
     # Lives in a crowd are long: what is free in them is looked up instead of added up (`free_bytes`).
     rows = backing if schedule.crowded else 0
-    least, taken = _free_of_levels(schedule.capacity[:rows], schedule.reserved_bytes)
+    least, taken = _free_of_levels(schedule.capacity[:rows], costs.reserved_bytes)
     used_ps = np.zeros(backing + 1, dtype=np.int64)
-    latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
+    latency, picojoules = np.int64(0), np.int64(schedule.all_compute_pj)
     level[:] = backing
     # Op -1 holds the items that come before op 0. When op t is reached, the times of all ops before it are known:
     # free_ps[:t] is what they leave of the backing port beside the copies granted so far.
@@ -74,7 +74,7 @@ def _grant(schedule, wanted, level, start):
         for item in range(schedule.item_ptr[op + 1], schedule.item_ptr[op + 2]):
             tensor, got = schedule.item_tensor[item], wanted[schedule.item_tensor[item]]
             since, until = schedule.live_start[tensor], schedule.live_end[tensor]
-            size, demand = schedule.tensor_bytes[tensor], schedule.prefetch_ps[tensor]
+            size, demand = schedule.tensor_bytes[tensor], costs.prefetch_ps[tensor]
             is_copied = schedule.item_is_weight[item] and got < backing
             if is_copied:
                 since = _window_start(free_ps, op, demand)
@@ -85,7 +85,7 @@ def _grant(schedule, wanted, level, start):
                 got = _take_free(least, taken, got, since, until, size)
             else:
                 while got < backing and not _has_room(
-                    load, schedule.capacity, schedule.reserved_bytes, got, since, until, size
+                    load, schedule.capacity, costs.reserved_bytes, got, since, until, size
                 ):
                     got += 1
                 if got < backing:
@@ -95,7 +95,7 @@ def _grant(schedule, wanted, level, start):
             if got < backing:
                 start[tensor] = since
                 if is_copied:
-                    picojoules += schedule.copy_pj[tensor, got]
+                    picojoules += costs.copy_pj[tensor, got]
                     # The copy takes the earliest free time of its window, which leaves the latest to later copies.
                     for during in range(since, op):
                         given = min(demand, free_ps[during])

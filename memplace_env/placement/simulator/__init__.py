@@ -5,8 +5,7 @@ from memplace_env.placement.simulator.evaluation import evaluate_plan, evaluate_
 from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.placement.simulator.parallel import ParallelSimulator
 from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
-from memplace_env.placement.simulator_protocol import BatchSimulator, Simulator
-from memplace_env.placement.simulator_report import Report
+from memplace_env.placement.simulator_report import BatchSimulator, Report, Simulator
 
 __all__ = [
     "BatchSimulator",

@@ -11,8 +11,7 @@ from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.costs import CostModel, Costs, OpTimes, costs_of, op_times, resolve_cost_model
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator.blocks_kernel import add_blocks
-from memplace_env.placement.simulator.deadline_kernel import run_transfers
+from memplace_env.placement.simulator.deadline_kernel import add_blocks, run_transfers
 from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
 from memplace_env.placement.simulator_report import Report
 from memplace_env.placement.task import Task

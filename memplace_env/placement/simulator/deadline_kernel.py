@@ -1,4 +1,4 @@
-"""The deadline rule as a compiled loop, in integer picoseconds."""
+"""The deadline rule, and the bytes in blocks by op and level, as compiled loops."""
 
 from __future__ import annotations
 
@@ -66,3 +66,12 @@ def run_transfers(leftover_ps, start, end, demand_ps):
             served[count, 0], served[count, 1], served[count, 2] = late, 2 * ops, left[late]
             count += 1
     return stall, tail, served[:count]
+
+
+@kernel
+def add_blocks(change, allocations, tensor_bytes):
+    """Add a plan's blocks to int64[T + 2, L], by how much the bytes in blocks change at each op and level."""
+    for row in range(len(allocations)):
+        size, level = tensor_bytes[allocations[row, 0]], allocations[row, 1]
+        change[allocations[row, 3], level] += size
+        change[allocations[row, 4] + 1, level] -= size

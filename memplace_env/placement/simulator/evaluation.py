@@ -14,8 +14,7 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import BuiltinSimulator, time_plan
 from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.placement.simulator.parallel import ParallelSimulator
-from memplace_env.placement.simulator_protocol import BatchSimulator, Simulator
-from memplace_env.placement.simulator_report import Report
+from memplace_env.placement.simulator_report import BatchSimulator, Report, Simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
 

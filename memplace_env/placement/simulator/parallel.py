@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 from memplace_env._lib.processes import Crew
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator_protocol import Simulator
-from memplace_env.placement.simulator_report import Report
+from memplace_env.placement.simulator_report import Report, Simulator
 from memplace_env.program.program import Program
 
 

@@ -17,7 +17,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.machine.costs import Roofline, op_times
-from memplace_env.placement.synthetic.topologies import MOST_OPS, SEEDS, TOPOLOGIES, Wiring
+from memplace_env.placement.synthetic.random_programs import MOST_OPS, SEEDS, TOPOLOGIES, Wiring
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Ints, Program, TensorKind
 

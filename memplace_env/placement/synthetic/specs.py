@@ -1,19 +1,22 @@
-"""`from_spec`: the synthetic program that a text names."""
+"""`from_spec`: the synthetic program that a text names, and the optimum of planted ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
+import numpy as np
+
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.hints import instead
-from memplace_env.machine.accelerator import accelerator_names, is_shipped
+from memplace_env.machine.accelerator import accelerator_names, is_shipped, load_accelerator
+from memplace_env.machine.costs import Roofline
 from memplace_env.placement.synthetic.matmul import matmul_program
 from memplace_env.placement.synthetic.planting import planted
-from memplace_env.placement.synthetic.random_programs import random_dag
-from memplace_env.placement.synthetic.topologies import TOPOLOGIES
+from memplace_env.placement.synthetic.random_programs import TOPOLOGIES, random_dag
+from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Program
 
 LONGEST: Final = 10_000
@@ -80,3 +83,28 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "random": _Kind(partial(random_dag, seed=0), {"ops": int, "seed": int}),
     "matmul": _Kind(matmul_program, {"factorisation": str, "size": int, "dtype": str}),
 }
+
+
+_PREFIXES: Final = tuple(f"synthetic:{topology}?" for topology in TOPOLOGIES)
+
+
+@derived
+def planted_optimum_ps(task: Task) -> int | None:
+    """Return the optimal latency in picoseconds of a planted program, on the chip and at the costs it was planted for.
+
+    It is the sum of the ops' work: no plan is faster, and the planted levels reach it, see `planted`.
+
+    Returns:
+        None for any other program, chip or costs, or if a black box times plans.
+    """
+    name, chip = task.program.name, task.accelerator
+    if task.is_black_box or not name.startswith(_PREFIXES) or not name.endswith(f"&accelerator={chip.name}"):
+        return None
+    if not is_shipped(chip.name) or load_accelerator(chip.name).sha256 != chip.sha256:
+        return None
+    if from_spec(name).sha256 != task.program.sha256:
+        return None
+    pairs: Iterable[tuple[Any, Any]] = zip(task.costs, Roofline().costs(task.program, chip), strict=True)
+    if not all(np.array_equal(here, there) for here, there in pairs):
+        return None
+    return int(task.costs.work_ps.sum())

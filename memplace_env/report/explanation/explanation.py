@@ -14,9 +14,8 @@ import numpy as np
 from memplace_env._lib.units import PS
 from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints, TensorKind
-from memplace_env.report.comparison.differences import Difference, difference_of
-from memplace_env.report.plans.decided_levels import contiguity, decided_levels
+from memplace_env.program.program import Ints, Program, TensorKind
+from memplace_env.report.explanation.differences import Difference, difference_of
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, native_baseline
 from memplace_env.report.plans.headlines import simulator_name
 from memplace_env.report.plans.whole_tensors import CutTensor, split_tensors
@@ -204,3 +203,34 @@ def _shift(task: Task, name: str, kind: TensorKind, native: EvaluatedPlan, evalu
     np.add.at(moved, (before[tensors], after[tensors]), program.tensor_bytes[tensors])
     ops, native_level = decided_levels(program, kind, before)
     return Shift(name, moved, ops, native_level, decided_levels(program, kind, after)[1])
+
+
+def decided_levels(program: Program, kind: TensorKind, level: Ints) -> tuple[Ints, Ints]:
+    """Return the ops that decide about tensors of a kind, and the level that each of them decides on.
+
+    An op decides about the weights that it is the first to read and the activations that it makes. Where those of
+    one op are in several levels, the level with most of their bytes counts, of two with equally many the faster.
+
+    Args:
+        program: the program.
+        kind: WEIGHT or ACTIVATION.
+        level: int64[K], as from `MemoryPlan.tensor_levels`.
+
+    Returns:
+        int64[E], ops in execution order; int64[E], their levels.
+    """
+    tensors = np.flatnonzero(program.tensor_kind == kind)
+    placed = np.zeros((program.num_ops, int(level.max(initial=0)) + 1), dtype=np.int64)
+    np.add.at(placed, (program.live_start[tensors], level[tensors]), program.tensor_bytes[tensors])
+    ops = np.flatnonzero(placed.any(axis=1))
+    return ops, placed[ops].argmax(axis=1)
+
+
+def contiguity(level: Ints) -> float | None:
+    """Share, 0..1, of neighbours in the same level; None if there are fewer than two entries.
+
+    `level` int64[E] is that of the ops that decide about something, in execution order, as from `decided_levels`:
+    ops in between that decide nothing do not count. The share is over the E - 1 pairs of consecutive entries, each
+    counting the same however many bytes it is about. Our reading of EGRL's word.
+    """
+    return float((level[1:] == level[:-1]).mean()) if len(level) > 1 else None

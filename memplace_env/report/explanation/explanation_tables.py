@@ -11,8 +11,8 @@ from rich.text import Text
 
 from memplace_env._lib.units import PS
 from memplace_env.report.explanation.explanation import Explanation, Shift
-from memplace_env.report.explanation.reasons import why_it_differs
 from memplace_env.report.explanation.repeated_ops import REPEATED, TYPE_WIDTH, repeated_ops
+from memplace_env.report.explanation.routes import why_it_differs
 from memplace_env.report.plans.whole_tensors import CutTensor
 from memplace_env.report.quantities import cut, percent, ratio, seconds, shortened, size
 from memplace_env.report.tables import NONE, add_row, new_table

@@ -1,4 +1,4 @@
-"""A plan with its report, the input of most tables and pictures."""
+"""A plan with its report, the input of most tables and pictures, and the result of one stage of a search."""
 
 from __future__ import annotations
 
@@ -42,3 +42,19 @@ def native_baseline(task: Task) -> EvaluatedPlan:
 def all_backing_baseline(task: Task) -> EvaluatedPlan:
     """Return the plan with everything in the backing memory, the baseline of games."""
     return EvaluatedPlan(all_backing(task), all_backing_report(task), "all in backing memory")
+
+
+class StageResult(NamedTuple):
+    """Best plan and effort of one stage of a search.
+
+    Attributes:
+        name: the stage, as a rule its agent.
+        latency_s: latency of its best plan in seconds, infinite if it found none.
+        evaluations: number of plans that it evaluated.
+        seconds: wall-clock time that it took.
+    """
+
+    name: str
+    latency_s: float
+    evaluations: int
+    seconds: float

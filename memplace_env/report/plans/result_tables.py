@@ -14,13 +14,12 @@ from memplace_env._lib.units import PS
 from memplace_env.placement.simulator import Report
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
-from memplace_env.report.comparison.differences import spread_of
 from memplace_env.report.explanation.bottlenecks import repeated_bottlenecks
-from memplace_env.report.explanation.reasons import bottleneck_reason, what_decides
+from memplace_env.report.explanation.differences import spread_of
 from memplace_env.report.explanation.repeated_ops import REPEATED, TYPE_WIDTH, repeated_ops
-from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, native_baseline
+from memplace_env.report.explanation.routes import bottleneck_reason, what_decides
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, StageResult, native_baseline
 from memplace_env.report.plans.headlines import headline
-from memplace_env.report.plans.stage_result import StageResult
 from memplace_env.report.quantities import cut, energy, percent, ratio, seconds, shortened, size
 from memplace_env.report.tables import NONE, add_row, new_table, plain_text
 

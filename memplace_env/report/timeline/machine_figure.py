@@ -16,7 +16,7 @@ from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.plans.headlines import task_title
 from memplace_env.report.quantities import cut, percent, seconds, time_scale
 from memplace_env.report.style import AXIS_PT, INK, LOST, MUTED, NAME_PT, NOW, SPAN_COLOURS, TICK_PT, new_figure
-from memplace_env.report.timeline.machine_times import (
+from memplace_env.report.timeline.timeline import (
     KIND_NAMES,
     Lane,
     busy,

@@ -26,8 +26,7 @@ from memplace_env.program.program import Ints, Program
 from memplace_env.report.explanation.bottlenecks import moved_tensors
 from memplace_env.report.plans.block_kinds import bytes_in_blocks
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
-from memplace_env.report.timeline.machine_times import KIND_NAMES, event_spans, lanes
-from memplace_env.report.timeline.timeline import Timeline, timeline_of
+from memplace_env.report.timeline.timeline import KIND_NAMES, Timeline, event_spans, lanes, timeline_of
 
 Event = dict[str, Any]
 

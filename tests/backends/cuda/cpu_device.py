@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import CapturedWork, Work
+from memplace_env.backends.cuda.device_protocol import CapturedWork, Stream, Work
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import CapturedWork, Work
+from memplace_env.backends.cuda.device_protocol import CapturedWork, Stream, Work
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 
 Recorded = Callable[[RunOp | CopyTensor | None], float]

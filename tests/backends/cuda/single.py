@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from memplace_env.backends.cuda.torch_dtypes import tensor_of, torch_dtype
+from memplace_env.backends.cuda.operators.node import tensor_of, torch_dtype
 from memplace_env.backends.cuda.torch_lowering import lower
 from memplace_env.backends.ort.sessions import session_of
 from memplace_env.backends.ort.submodels import OpModel, Port

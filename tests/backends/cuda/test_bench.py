@@ -11,7 +11,7 @@ from memplace_env._lib.errors import ExecutionError, PlanError
 from memplace_env.backends.cuda import bench as bench_module
 from memplace_env.backends.cuda import device_ops
 from memplace_env.backends.cuda.bench import Bench
-from memplace_env.backends.cuda.commands import Wait, commands_of, copy_order
+from memplace_env.backends.cuda.device_protocol import Wait, commands_of, copy_order
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from tests.backends.cuda.fake_device import FakeDevice
 from tests.backends.ort.models import MODELS, convolutional, half, task_of, written

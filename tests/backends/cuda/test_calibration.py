@@ -17,8 +17,7 @@ from memplace_env.backends.cuda.device_calibration import (
     measure_numbers,
     measure_ops,
 )
-from memplace_env.backends.cuda.device_protocol import CapturedWork
-from memplace_env.backends.cuda.timing import median_seconds, repeated
+from memplace_env.backends.cuda.device_protocol import CapturedWork, median_seconds, repeated
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import op_key
 from memplace_env.placement.resolve_task import make_task, resolve_task

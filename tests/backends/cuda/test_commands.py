@@ -8,17 +8,17 @@ import numpy as np
 from hypothesis import given
 
 from memplace_env._lib.units import PS
-from memplace_env.backends.cuda.commands import Stream, Wait, commands_of, copy_order
-from memplace_env.backends.cuda.steps import Steps
+from memplace_env.backends.cuda.bench import Steps
+from memplace_env.backends.cuda.device_protocol import Stream, Wait, commands_of, copy_order
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.testing.instances import instances, plans_of
-from memplace_env.testing.strategies import game_tasks
 from tests.backends.cuda.fake_device import FakeDevice
 from tests.backends.ort.test_executor import game_plan
+from tests.strategies import game_tasks
 from tests.subjects import plan_with_copies
 
 

@@ -10,9 +10,8 @@ import torch
 from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda import cuda as cuda_module
 from memplace_env.backends.cuda.bench import Bench
-from memplace_env.backends.cuda.commands import Stream
 from memplace_env.backends.cuda.cuda import WARM, CudaDevice, open_cuda, require_cuda
-from memplace_env.backends.cuda.timing import timed
+from memplace_env.backends.cuda.device_protocol import Stream, timed
 from tests.backends.ort.models import convolutional, task_of
 from tests.backends.ort.test_executor import game_plan
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda.operators import OPERATORS
-from memplace_env.backends.cuda.torch_dtypes import tensor_of, torch_dtype
+from memplace_env.backends.cuda.operators.node import tensor_of, torch_dtype
 from memplace_env.backends.cuda.torch_lowering import lower
 from memplace_env.backends.ort.network import network_of
 from memplace_env.placement.resolve_task import resolve_task

@@ -21,11 +21,11 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
-from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
 from tests.by_hand import A, B, W, three_op_task
 from tests.placement.plan.test_validate_alias import GOOD as ALIAS_PLAN
 from tests.placement.plan.test_validate_alias import TASK as ALIAS_TASK
+from tests.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.thorough import examples
 
 

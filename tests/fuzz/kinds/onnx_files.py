@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto
 
 from memplace_env.program.frontends.onnx import load_onnx
-from memplace_env.program.names import LONGEST
+from memplace_env.program.model_file import LONGEST
 from memplace_env.program.program import Program
 from tests.fuzz import Wrong
 from tests.fuzz.mutations import change_field, damaged, pick

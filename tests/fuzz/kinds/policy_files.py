@@ -25,8 +25,8 @@ from memplace_agents.plan_gradient import PlanGradient, PlanGradientConfig
 from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.registry import agent_spec
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
-from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
+from memplace_env.cli.shared_options import LearnerFlags
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.synthetic import random_dag

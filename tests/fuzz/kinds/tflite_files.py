@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.frontends.tflite import load_tflite
+from memplace_env.program.lowering.fusion import FUSIONS
 from tests.fuzz.kinds.onnx_files import check_program
 from tests.fuzz.mutations import damaged, pick
 from tests.program.tflite.test_fuzz import SMALL

@@ -15,8 +15,8 @@ from memplace_env.machine.costs import Roofline
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.machine.costs.tiled.engines import Product, best_split, shares_of, split_in, tile_engines
 from memplace_env.placement.workloads import resolve_workload
-from memplace_env.testing.strategies import accelerators, programs_with_idle_ops
 from tests.machine.costs.products import one_product
+from tests.strategies import accelerators, programs_with_idle_ops
 
 SMALL = st.integers(1, 9)
 PRODUCTS = st.builds(Product, *[SMALL] * 4, window=st.just(1), input_bytes=SMALL, weight_bytes=SMALL)

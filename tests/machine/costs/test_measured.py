@@ -17,10 +17,10 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import GEOMETRY, TensorKind
 from memplace_env.testing import check_cost_model
-from memplace_env.testing.strategies import accelerators, programs, programs_with_idle_ops
 from tests.by_hand import NS, all_fast, machine, three_ops
 from tests.offenders import every
 from tests.references.reference_costs import measured
+from tests.strategies import accelerators, programs, programs_with_idle_ops
 from tests.thorough import examples
 
 COPY = 3 * NS

@@ -15,10 +15,10 @@ from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import programs
 from tests.by_hand import machine, three_ops
 from tests.entry_points import install
 from tests.offenders import every
+from tests.strategies import programs
 from tests.thorough import examples
 
 PROGRAM, CHIP = three_ops(), machine()

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from memplace_env.machine.costs import op_times
 from memplace_env.machine.costs.op_time_kernels import op_time, used_by_level
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks
-from memplace_env.testing.strategies import two_level_accelerators as two_levels
 from tests.references import reference_simulator
+from tests.strategies import programs_with_idle_ops, tasks
+from tests.strategies import two_level_accelerators as two_levels
 from tests.thorough import examples
 
 

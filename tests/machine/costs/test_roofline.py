@@ -8,9 +8,9 @@ from hypothesis import given
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.costs import Costs, Roofline
-from memplace_env.testing.strategies import accelerators, programs_with_idle_ops
 from tests.by_hand import machine, three_ops
 from tests.references.reference_costs import roofline
+from tests.strategies import accelerators, programs_with_idle_ops
 from tests.thorough import examples
 
 

@@ -12,13 +12,13 @@ from memplace_env._lib.errors import CostError
 from memplace_env.machine.accelerator import Systolic, load_accelerator
 from memplace_env.machine.accelerator.tiling_description import LocalMemory
 from memplace_env.machine.costs import Roofline, op_times
-from memplace_env.machine.costs.systolic_folds import scale_sim_cycles
+from memplace_env.machine.costs.roofline import scale_sim_cycles
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.machine.costs.tiled.systolic import array_cycles, fewest_reads
 from memplace_env.program.program import Ints
-from memplace_env.testing.strategies import accelerators, programs_with_idle_ops
 from tests.by_hand import machine
 from tests.machine.costs.products import one_product
+from tests.strategies import accelerators, programs_with_idle_ops
 
 SIZES = st.integers(1, 40)
 UNITS = st.builds(

@@ -16,10 +16,10 @@ from memplace_env.machine.costs.tiled.nest import nests
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.testing import check_cost_model
-from memplace_env.testing.strategies import programs_with_idle_ops
 from tests.machine.costs.layers import CHIPS, PRODUCTS, TYPES, add_layer, ethos_u_chips, layer, layered_programs, shapes
 from tests.references.reference_blocks import UnitAtWork
 from tests.references.reference_tiled import tiled
+from tests.strategies import programs_with_idle_ops
 from tests.thorough import examples
 
 TILED = [name for name in accelerator_names() if load_accelerator(name).tiling is not None]

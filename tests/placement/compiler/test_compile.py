@@ -11,8 +11,7 @@ from memplace_env._lib.errors import ActionError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS, native_plan, native_report, place_levels
 from memplace_env.placement.compiler.block_neighbours import no_lists
-from memplace_env.placement.compiler.compile import plan_of_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments, kernel_of
+from memplace_env.placement.compiler.compile import evaluate_assignments, kernel_of, plan_of_levels
 from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
@@ -21,8 +20,8 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.references.reference_compiler import compile_levels
+from tests.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
 
 

@@ -9,7 +9,7 @@ from memplace_env.placement.compiler import all_backing_report, native_report, p
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels, block_lives, density_greedy
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import tasks
+from tests.strategies import tasks
 from tests.thorough import examples
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import place_levels
-from memplace_env.placement.compiler.savings import latency_ps, move_costs, saved_per_byte
+from memplace_env.placement.compiler.placing_order import latency_ps, move_costs, saved_per_byte
 from memplace_env.placement.simulator import evaluate_plan
-from memplace_env.testing.strategies import accelerators, programs, tasks
+from tests.strategies import accelerators, programs, tasks
 from tests.thorough import examples
 
 

@@ -22,8 +22,8 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.program import Program
 from memplace_env.program.slicing import cut_before, cuts_of
 from memplace_env.testing.instances import plans_of
-from memplace_env.testing.strategies import accelerators, cost_models, programs, two_level_accelerators
 from tests.offenders import every
+from tests.strategies import accelerators, cost_models, programs, two_level_accelerators
 from tests.subjects import SRAM, layers_of_rows, sliced_layers
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import PlanError
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.testing.strategies import tasks, tensor_levels
 from tests.by_hand import all_fast, three_op_task
+from tests.strategies import tasks, tensor_levels
 
 GOOD = all_fast(three_op_task())
 

@@ -17,8 +17,8 @@ from memplace_env.placement.validation import require_valid, violations
 from memplace_env.placement.validation.block_rules import MOST, in_the_way
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import tasks, tensor_levels
 from tests.by_hand import all_fast, three_op_task
+from tests.strategies import tasks, tensor_levels
 from tests.thorough import examples
 
 TASK = three_op_task()

@@ -11,8 +11,8 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.references.reference_plan import can_run
+from tests.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.thorough import examples
 
 

@@ -21,9 +21,9 @@ from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan, traffic_bound_ps
 from memplace_env.placement.simulator.event import overlap_bound_ps
 from memplace_env.placement.task import Task
-from memplace_env.testing.strategies import programs_with_rows, sliced_now_and_then, tensor_levels
 from tests.placement.simulator.test_events import assert_same
 from tests.placement.simulator.test_simulator import timings
+from tests.strategies import programs_with_rows, sliced_now_and_then, tensor_levels
 from tests.subjects import play_randomly
 from tests.thorough import examples
 

@@ -26,10 +26,10 @@ from memplace_env.placement.simulator.event.event_state import COPY, ENGINE, LOA
 from memplace_env.placement.task import Task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.by_hand import machine
 from tests.placement.simulator.test_simulator import timings
 from tests.references.reference_events import run_events
+from tests.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.subjects import plan_with_copies, play_randomly, sliced_layers
 from tests.thorough import examples
 

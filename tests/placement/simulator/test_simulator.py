@@ -10,9 +10,9 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan, time_plan
 from memplace_env.placement.task import Task
-from memplace_env.testing.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.by_hand import NS, Y, three_op_task, weight_fetched
 from tests.references import reference_simulator
+from tests.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
 
 

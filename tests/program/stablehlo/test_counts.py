@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env import from_jax
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.frontends.stablehlo.stablehlo_windows import valid_taps
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import TensorKind
 from scripts.export_training import program
 from tests.program.stablehlo.networks import SMALL, counted_by_us, counted_by_xla, flops, shaped, work

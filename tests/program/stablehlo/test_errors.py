@@ -13,7 +13,7 @@ from memplace_env import from_jax, load_stablehlo, resolve_task, resolve_workloa
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import has_own_types, is_built, symbolic_dims
 from memplace_env.program.frontends.stablehlo import fusion, parsed_apart, stablehlo_reader
-from memplace_env.program.frontends.stablehlo.library import libraries, new_context
+from memplace_env.program.frontends.stablehlo.parsed_apart import libraries, new_context
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.program import TensorKind
 from tests.offenders import every

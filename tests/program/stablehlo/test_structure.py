@@ -6,9 +6,9 @@ import pytest
 
 from memplace_env import from_jax, load_stablehlo
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
-from memplace_env.program.frontends.lowered.node_graph import Operator
 from memplace_env.program.frontends.stablehlo.stablehlo_schedule import scheduled
+from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
+from memplace_env.program.lowering.node_graph import Operator
 from memplace_env.program.program import Program, TensorKind
 from scripts.zoo.training.common import adam, moments_of
 from tests.program.stablehlo.networks import shaped

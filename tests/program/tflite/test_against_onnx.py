@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import NodeProto
 
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
+from memplace_env.program.lowering.fusion import FUSIONS
 from tests.program.models import load as load_onnx_nodes
 from tests.program.models import node
 from tests.program.tflite.writer import Op, T, load, op

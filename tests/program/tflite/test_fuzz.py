@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import Program
 from tests.program.tflite.test_networks import DATA
 from tests.program.tflite.writer import T, load_bytes, op, write

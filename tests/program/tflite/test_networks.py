@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.vela_networks import networks
-from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.frontends.tflite import load_tflite
+from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 from tests.program.tflite.writer import Op, T, load, op
 

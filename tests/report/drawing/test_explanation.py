@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import VisualizationError
 from memplace_env.placement.compiler import all_backing, place_levels
 from memplace_env.placement.resolve_task import make_task
-from memplace_env.report.comparison.differences import difference_of
+from memplace_env.report.explanation.differences import difference_of
 from memplace_env.report.explanation.explanation import Explanation, explain_plan
 from memplace_env.report.explanation.explanation_figure import PAGE, explanation_figure
 from memplace_env.report.explanation.explanation_tables import explanation_tables
-from memplace_env.report.explanation.reasons import why_it_differs
+from memplace_env.report.explanation.routes import why_it_differs
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from memplace_env.report.style import level_colours, to_png, to_rgb
 from memplace_env.report.tables import plain_text
-from memplace_env.testing.strategies import accelerators, programs, tensor_levels
+from tests.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, relu_task, subject_of
 from tests.thorough import examples
 

@@ -9,9 +9,9 @@ import pytest
 import memplace_env  # noqa: F401
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.state import COPY, NO_COPY
-from memplace_env.envs.malloc_game.viewer.game_board import board_text
 from memplace_env.envs.malloc_game.viewer.game_figure import WINDOW, game_map
 from memplace_env.envs.malloc_game.viewer.game_snapshot import snapshot_of
+from memplace_env.envs.malloc_game.viewer.game_text import board_text
 from memplace_env.envs.malloc_game.viewer.viewer import render
 from tests.subjects import play_randomly, small_game
 

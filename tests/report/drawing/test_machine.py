@@ -14,8 +14,7 @@ from memplace_env.placement.simulator import EventSimulator
 from memplace_env.placement.simulator.event.event_state import COPY, UNIT
 from memplace_env.report.style import to_rgb
 from memplace_env.report.timeline.machine_figure import machine_figure
-from memplace_env.report.timeline.machine_times import busy, busy_shares, enlarged, event_spans, lanes
-from memplace_env.report.timeline.timeline import timeline_of
+from memplace_env.report.timeline.timeline import busy, busy_shares, enlarged, event_spans, lanes, timeline_of
 from memplace_env.report.timeline.trace import trace_events
 from tests.report.drawing.test_trace import check
 from tests.subjects import Subject, subject_of

@@ -13,8 +13,8 @@ from memplace_env._lib.errors import VisualizationError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import planted
-from memplace_env.report.comparison.comparison_figure import two_maps
-from memplace_env.report.explanation.reasons import what_decides
+from memplace_env.report.explanation.comparison_figure import two_maps
+from memplace_env.report.explanation.routes import what_decides
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline
 from memplace_env.report.plans.memory_map import memory_map
 from memplace_env.report.style import drawable, save_png, to_png, to_rgb

@@ -9,8 +9,7 @@ from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.synthetic import planted
 from memplace_env.report.explanation.repeated_ops import repeated_ops
-from memplace_env.report.inspection.inspection import inspect_task
-from memplace_env.report.inspection.inspection_tables import inspection_tables
+from memplace_env.report.inspection import inspect_task, inspection_tables
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from memplace_env.report.plans.result_tables import (
     bottlenecks_table,

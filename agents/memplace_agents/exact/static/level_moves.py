@@ -10,7 +10,7 @@ import numpy as np
 from memplace_agents.exact.clock import SEED, Clock
 from memplace_env.machine.costs.op_time_kernels import used_by_level, without_useless
 from memplace_env.placement.compiler import place_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints

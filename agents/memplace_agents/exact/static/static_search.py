@@ -19,7 +19,7 @@ from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.threads import cached_property
 from memplace_env.placement.compiler import place_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.program.program import Ints
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from memplace_env.backends.cuda.operators.elementwise import ELEMENTWISE
+from memplace_env.backends.cuda.operators.elementwise import ELEMENTWISE, QUANTISATION
 from memplace_env.backends.cuda.operators.indexing import INDEXING
-from memplace_env.backends.cuda.operators.moves import MOVES
+from memplace_env.backends.cuda.operators.moves import MOVES, SHAPES
 from memplace_env.backends.cuda.operators.node import Builder
-from memplace_env.backends.cuda.operators.normalisations import NORMALISATIONS
-from memplace_env.backends.cuda.operators.pools import POOLS
-from memplace_env.backends.cuda.operators.products import PRODUCTS
-from memplace_env.backends.cuda.operators.quantisation import QUANTISATION
-from memplace_env.backends.cuda.operators.recurrent import RECURRENT
-from memplace_env.backends.cuda.operators.reductions import REDUCTIONS
+from memplace_env.backends.cuda.operators.products import PRODUCTS, RECURRENT
+from memplace_env.backends.cuda.operators.reductions import NORMALISATIONS, REDUCTIONS
 from memplace_env.backends.cuda.operators.sampling import SAMPLING
-from memplace_env.backends.cuda.operators.shapes import SHAPES
+from memplace_env.backends.cuda.operators.windows import POOLS
 
 OPERATORS: Final[Mapping[str, Builder]] = {
     **ELEMENTWISE, **INDEXING, **MOVES, **NORMALISATIONS, **POOLS, **PRODUCTS, **QUANTISATION, **RECURRENT,

@@ -1,4 +1,4 @@
-"""Operators that compute each element of the result from one element of each input."""
+"""Operators that compute each element of the result from one of each input, quantisation included."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from memplace_env.backends.cuda.operators.node import Builder, Kernel, OperatorNode, always
-from memplace_env.backends.cuda.torch_dtypes import torch_dtype
+from memplace_env.backends.cuda.operators.node import Builder, Kernel, OperatorNode, always, torch_dtype
 
 _PLAIN: Final[Mapping[str, Kernel]] = {
     "Abs": torch.abs, "Acos": torch.acos, "Acosh": torch.acosh, "Add": torch.add, "And": torch.logical_and,
@@ -106,3 +105,40 @@ ELEMENTWISE: Final[Mapping[str, Builder]] = {
     "Selu": _selu,
     "Sum": _several(torch.add),
 }
+
+
+def _shape(node: OperatorNode) -> tuple[int, ...]:
+    """Return the shape of scales and zero points that broadcasts along their axis."""
+    if node.attribute("block_size", 0):
+        raise node.error("blocks of scales are not supported")
+    if node.shape(1) in ((), (1,)):
+        return ()
+    axis = node.axis(1, len(node.shape(0)))
+    return tuple(-1 if at == axis else 1 for at in range(len(node.shape(0))))
+
+
+def _quantise(node: OperatorNode) -> Kernel:
+    shape, named = _shape(node), node.attribute("output_dtype", 0)
+
+    def quantise(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+        dtype = zero.dtype if zero is not None else torch_dtype(named) if named else torch.uint8
+        rounded = torch.round(x / scale.reshape(shape))
+        if zero is not None:
+            rounded = rounded + zero.reshape(shape)
+        limits = torch.iinfo(dtype)
+        return rounded.clamp(limits.min, limits.max).to(dtype)
+
+    return quantise
+
+
+def _dequantise(node: OperatorNode) -> Kernel:
+    shape = _shape(node)
+
+    def dequantise(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+        numbers = x.to(scale.dtype)
+        return (numbers if zero is None else numbers - zero.reshape(shape)) * scale.reshape(shape)
+
+    return dequantise
+
+
+QUANTISATION: Final[Mapping[str, Builder]] = {"DequantizeLinear": _dequantise, "QuantizeLinear": _quantise}

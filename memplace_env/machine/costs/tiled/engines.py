@@ -24,8 +24,7 @@ from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.accelerator.tiling_description import Box, Engines
 from memplace_env.machine.costs.roofline import ceil_ratio
-from memplace_env.machine.costs.tiled.nest import Kind, Nests, Role, nests
-from memplace_env.machine.costs.tiled.operands import operand_bytes, read_again
+from memplace_env.machine.costs.tiled.nest import Kind, Nests, Role, nests, operand_bytes, read_again
 from memplace_env.machine.costs.tiled.tiling_form import Tiling
 from memplace_env.program.program import Program
 

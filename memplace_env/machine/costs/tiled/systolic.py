@@ -24,10 +24,8 @@ from memplace_env._lib.errors import CostError
 from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator, Systolic
 from memplace_env.machine.accelerator.tiling_description import LocalMemory
-from memplace_env.machine.costs.roofline import ceil_ratio
-from memplace_env.machine.costs.systolic_folds import exposed_fill, fold_count
-from memplace_env.machine.costs.tiled.nest import Role, nests
-from memplace_env.machine.costs.tiled.operands import operand_bytes, read_again
+from memplace_env.machine.costs.roofline import ceil_ratio, exposed_fill, fold_count
+from memplace_env.machine.costs.tiled.nest import Role, nests, operand_bytes, read_again
 from memplace_env.machine.costs.tiled.tiling_form import Tiling
 from memplace_env.program.program import Ints, Program
 

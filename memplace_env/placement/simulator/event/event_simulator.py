@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +13,12 @@ from memplace_env.machine.accelerator.event_description import Mechanisms
 from memplace_env.machine.costs import CostModel, OpTimes
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import BuiltinSimulator, report_of
-from memplace_env.placement.simulator.event.event_bound import overlap_bound_ps
 from memplace_env.placement.simulator.event.event_kernel import run_events
-from memplace_env.placement.simulator.event.event_spans import EventSpans
 from memplace_env.placement.simulator.event.event_state import COPY, SPAN
 from memplace_env.placement.simulator.event.event_tables import TaskTables, plan_tables, task_tables
-from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
+from memplace_env.placement.simulator.traffic_bound import compulsory_traffic_ps, traffic_bound_ps
 from memplace_env.placement.simulator_report import Report
-from memplace_env.placement.task import Task
+from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, Program
 
 _NO_SPANS = np.empty((0, len(SPAN)), dtype=np.int64)
@@ -117,3 +116,44 @@ class EventSimulator:
         (op_ps, memory_ps, port_ps, stall_ps), tail_ps, _ = self._run(task, plan, _NO_SPANS)
         bound_ps = overlap_bound_ps(task) if self.mechanisms_of(task).tiles else traffic_bound_ps(task)
         return report_of(task, plan, OpTimes(op_ps, memory_ps, port_ps), stall_ps, int(tail_ps), bound_ps)
+
+
+@derived
+def overlap_bound_ps(task: Task) -> int:
+    """Return picoseconds: the most work that any plan leaves to one resource of the event simulator.
+
+    The unit does each op's work, one op after the other. Ports do at least what serving each use at its cheapest level
+    takes: serial ones together; of parallel ones the slowest takes at least sum_u min_l w_l cost[u, l] for any weights
+    w >= 0 with sum 1 (linear programming duality), taken in proportion to the read and to the write bandwidths. The
+    backing memory's port moves every input, output and streamed weight once. `traffic_bound_ps` adds the larger of unit
+    and ports up op by op, which does not hold where the loads of an op run beside the unit of another.
+    """
+    costs = task.costs
+    bounds = [int(costs.work_ps.sum()), compulsory_traffic_ps(task), min(task.program.num_uses, 1)]
+    if costs.serial:
+        return max(*bounds, int(costs.use_ps.min(axis=1).sum()))
+    for rate in ("read_bytes_per_s", "write_bytes_per_s"):
+        rates = np.array([getattr(level, rate) for level in task.accelerator.levels], dtype=np.float64)
+        # Shrunk by far more than the rounding errors: it stays a bound in floating point.
+        least = (costs.use_ps * (rates / rates.sum())).min(axis=1) * (1 - 1e-12)
+        bounds.append(int(np.floor(least).sum()))
+    return max(bounds)
+
+
+class EventSpans(NamedTuple):
+    """Intervals in which a port, the unit or an engine is at work, in the order in which they were begun.
+
+    Attributes:
+        kind: int64[S], `LOAD`, `UNIT`, `WRITE`, `COPY` or `ENGINE` of `event_state`.
+        number: int64[S], the op; of a copy its row in the plan's transfers.
+        part: int64[S], tile of the op, or descriptor of the copy.
+        level: int64[S], the level whose port is busy; of `ENGINE` number of the engine; -1: the unit.
+        begin, end: int64[S], picoseconds since the start of the inference.
+    """
+
+    kind: Ints
+    number: Ints
+    part: Ints
+    level: Ints
+    begin: Ints
+    end: Ints

@@ -12,8 +12,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of
 from memplace_env.program.frontends.onnx.topology import all_nodes, captured, defined, describe, schedule, subgraphs
-from memplace_env.program.limits import Meter
-from memplace_env.program.names import stem
+from memplace_env.program.model_file import Meter, stem
 
 BRANCHES: Final = {True: "then_branch", False: "else_branch"}
 """Attributes of an `If` by whether its condition holds."""

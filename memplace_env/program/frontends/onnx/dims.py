@@ -11,8 +11,8 @@ import numpy as np
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Value, checked_value
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of
+from memplace_env.program.lowering.graph_values import Value, checked_value
 
 LARGEST_DIM = 2**31 - 1
 """Largest size of one axis; more is a mistake."""

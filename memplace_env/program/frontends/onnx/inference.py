@@ -12,11 +12,6 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import INTEGER_BITS, Array, Value, as_bool, checked_value
-from memplace_env.program.frontends.lowered.lower_graph import work_of
-from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
-from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
-from memplace_env.program.frontends.lowered.rules import vector_ops
 from memplace_env.program.frontends.onnx.control_flow import BRANCHES, LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
@@ -27,18 +22,21 @@ from memplace_env.program.frontends.onnx.dims import (
 )
 from memplace_env.program.frontends.onnx.node_checks import (
     NodeChecker,
+    NodeShapes,
     check_attributes,
     check_elements,
     check_sizes,
     standard_opset,
 )
-from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
 from memplace_env.program.frontends.onnx.onnx_constants import folded, known_value, stored_value
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of, read_node
 from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled
 from memplace_env.program.frontends.onnx.topology import describe, reads, schedule, subgraphs
-from memplace_env.program.limits import Meter
-from memplace_env.program.names import stem
+from memplace_env.program.lowering.graph_values import INTEGER_BITS, Array, Value, as_bool, checked_value
+from memplace_env.program.lowering.lower_graph import work_of
+from memplace_env.program.lowering.node_graph import ErrorsOfRules, Node, NodeGraph, Operator
+from memplace_env.program.lowering.rules import vector_ops
+from memplace_env.program.model_file import Meter, stem
 
 
 def infer(model: ModelProto, binding: Binding) -> NodeGraph:

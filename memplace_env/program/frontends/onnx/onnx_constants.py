@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from memplace_env.program.frontends.lowered.graph_values import MAX_KNOWN_ELEMENTS, Array, Value, checked_value
-from memplace_env.program.frontends.lowered.node_graph import Node
 from memplace_env.program.frontends.onnx.rules.shape_folds import FoldSite
-from memplace_env.program.limits import MAX_RANK, Meter
+from memplace_env.program.lowering.graph_values import MAX_KNOWN_ELEMENTS, Array, Value, checked_value
+from memplace_env.program.lowering.node_graph import Node
+from memplace_env.program.model_file import MAX_RANK, Meter
 
 PAYLOADS: Final = (
     "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",

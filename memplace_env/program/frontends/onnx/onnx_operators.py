@@ -14,18 +14,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator, Site
-from memplace_env.program.frontends.lowered.rules import (
+from memplace_env.program.frontends.onnx.rules import largest_shapes, missing_values, sequences, shape_folds
+from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
+from memplace_env.program.lowering.node_graph import BehindConv, Operator, Site
+from memplace_env.program.lowering.rules import (
     independent_axes,
     matrix_products,
     vector_ops,
     views,
     window_axes,
 )
-from memplace_env.program.frontends.lowered.rules.independent_axes import Rule
-from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
-from memplace_env.program.frontends.onnx.rules import largest_shapes, missing_values, sequences, shape_folds
-from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
+from memplace_env.program.lowering.rules.independent_axes import Rule
+from memplace_env.program.lowering.rules.vector_ops import per_input, per_result
 
 
 def _elementwise(name: str, operations: int = 1, **more: Any) -> Operator:
@@ -161,14 +161,14 @@ _ROWS: Final = (
     _variadic("Sum", behind_conv=BehindConv.RESIDUAL, fold=accumulated(np.add)),
     # Element-wise, activations.
     *map(_activation, _ACTIVATIONS),
-    _activation("Clip", fold=shape_folds.within),
+    _activation("Clip", fold=shape_folds.clip),
     _activation("Gelu", 8),
     _activation("Mish", 3),
     _activation("Swish", 2),
     # Element-wise, types.
     _view("BitCast"),
-    _activation("Cast", view=views.if_same_type, fold=shape_folds.same),
-    _elementwise("CastLike", axes=independent_axes.scaled, view=views.if_same_type, fold=shape_folds.same),
+    _activation("Cast", view=views.if_same_type, fold=shape_folds.identity),
+    _elementwise("CastLike", axes=independent_axes.scaled, view=views.if_same_type, fold=shape_folds.identity),
     _activation("DequantizeLinear", axes=independent_axes.scaled, view=views.unless_delivered),
     _activation("QuantizeLinear", axes=independent_axes.scaled),
     # Element-wise, anything else.
@@ -239,10 +239,10 @@ _ROWS: Final = (
     _move("Scatter", axes=None),
     _move("TensorScatter", axes=None),
     _move("CenterCropPad", parameters=(1,)),
-    _move("Concat", view=views.of_only_filled_input, fold=shape_folds.joined),
-    _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.spread),
-    _move("Gather", gathers=(0,), fold=shape_folds.rows),
-    _move("GatherElements", gathers=(0,), fold=shape_folds.chosen),
+    _move("Concat", view=views.of_only_filled_input, fold=shape_folds.concat),
+    _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.broadcast),
+    _move("Gather", gathers=(0,), fold=shape_folds.gather),
+    _move("GatherElements", gathers=(0,), fold=shape_folds.gather_elements),
     _move("GatherND", gathers=(0,), tuples=(1,)),
     _move("MaxUnpool", parameters=(2,), axes=None, channels_first=True),
     _move("OneHot", parameters=(1, 2)),
@@ -254,22 +254,22 @@ _ROWS: Final = (
         parameters=(1, 2, 3, 4),
         gathers=(0,),
         view=views.if_all_forwards,
-        fold=shape_folds.part,
+        fold=shape_folds.slice_,
         largest=largest_shapes.like_first,
     ),
-    _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces, written=None),
-    _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
+    _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.split, written=None),
+    _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.tile),
     _move(
         "Transpose",
         view=views.if_order_stays,
         view_of_constants=True,
         order=views.transposed_order,
-        fold=shape_folds.turned,
+        fold=shape_folds.transpose,
     ),
     _move("Trilu", parameters=(1,)),
     # Views.
-    *(_view(name, fold=shape_folds.same) for name in ("Flatten", "Identity", "Squeeze", "Unsqueeze")),
-    _view("Reshape", keeps_elements=True, fold=shape_folds.same),
+    *(_view(name, fold=shape_folds.identity) for name in ("Flatten", "Identity", "Squeeze", "Unsqueeze")),
+    _view("Reshape", keeps_elements=True, fold=shape_folds.identity),
     # Random numbers.
     *map(_random, ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike")),
     *map(_random, ("RandomUniform", "RandomUniformLike")),
@@ -284,7 +284,7 @@ _ROWS: Final = (
     Operator("SplitToSequence", sequence=sequences.split),
     # Tensors whose size the data may decide; where shapes do, those without operands are constants.
     _move("Compress", axes=None, largest=largest_shapes.compressed),
-    _move("ConstantOfShape", axes=None, fold=shape_folds.filled),
+    _move("ConstantOfShape", axes=None, fold=shape_folds.constant_of_shape),
     Operator(
         "NonMaxSuppression",
         vector_ops=vector_ops.suppression,
@@ -298,7 +298,7 @@ _ROWS: Final = (
         fold=shape_folds.nonzero,
         largest=largest_shapes.nonzero,
     ),
-    Operator("Range", vector_ops=per_result(1), fold=shape_folds.counted),
+    Operator("Range", vector_ops=per_result(1), fold=shape_folds.arange),
     Operator("Unique", vector_ops=per_input(1), largest=largest_shapes.unique),
     # Operators without a cost, which disappear once shapes are known: constants, shape arithmetic, control flow.
     Operator("Constant", value=missing_values.literal),

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from onnx import NodeProto, defs, helper
 
-from memplace_env.program.frontends.lowered.node_graph import Node, Operator
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_OPERATORS
+from memplace_env.program.lowering.node_graph import Node, Operator
 
 STANDARD: Final = ""
 """Domain of ONNX's operators, as nodes carry it once they are checked."""

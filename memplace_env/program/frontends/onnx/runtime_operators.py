@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from onnx import AttributeProto, TensorProto
 
-from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator
-from memplace_env.program.frontends.lowered.rules import independent_axes, vector_ops, views, window_axes
-from memplace_env.program.frontends.lowered.rules import matrix_products as products
-from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
 from memplace_env.program.frontends.onnx.rules import missing_values
 from memplace_env.program.frontends.onnx.rules import runtime_costs as costs
 from memplace_env.program.frontends.onnx.rules import runtime_shapes as shapes
+from memplace_env.program.lowering.node_graph import BehindConv, Operator
+from memplace_env.program.lowering.rules import independent_axes, vector_ops, views, window_axes
+from memplace_env.program.lowering.rules import matrix_products as products
+from memplace_env.program.lowering.rules.vector_ops import per_input, per_result
 
 _UINT8: Final = TensorProto.UINT8
 _LAYER: Final = 8

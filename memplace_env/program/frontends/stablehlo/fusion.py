@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env._lib.units import ceil_div
-from memplace_env.program.frontends.lowered.buffer_ops import Op, OpGraph
-from memplace_env.program.frontends.lowered.fusion.groups import Group, Links, regrouped
-from memplace_env.program.frontends.lowered.node_graph import Operator
+from memplace_env.program.lowering.buffer_ops import Op, OpGraph
+from memplace_env.program.lowering.fusion.groups import Group, Links, regrouped
+from memplace_env.program.lowering.node_graph import Operator
 
 _SMALL: Final = 16
 """Least ratio of each reader's elements to a result's for which the readers recompute it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memplace_env.program.frontends.lowered.graph_values import Value
+from memplace_env.program.lowering.graph_values import Value
 
 
 @dataclass(frozen=True, slots=True)

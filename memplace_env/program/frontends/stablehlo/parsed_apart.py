@@ -1,11 +1,12 @@
-"""Parsing of foreign modules in a process of its own, as damaged ones can crash the process of MLIR's parser."""
+"""jax, and parsing of foreign modules in a process of its own: damaged ones can crash the process of MLIR's parser."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import threading
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
 
@@ -65,7 +66,6 @@ def _depth(text: bytes) -> int:
 
 
 def _convert() -> None:
-    from memplace_env.program.frontends.stablehlo.library import libraries, new_context
 
     library, data = libraries(), sys.stdin.buffer.read()
     with new_context(library) as context:
@@ -86,3 +86,27 @@ if __name__ == "__main__":
     thread = threading.Thread(target=_convert)
     thread.start()
     thread.join()
+
+
+def libraries() -> Any:
+    """Return a namespace with `jax`, `ir`, `stablehlo` and `new_context`.
+
+    Raises:
+        WorkloadError: jax is not installed, or too old.
+    """
+    try:
+        import jax
+        from jax.extend.mlir import ir
+        from jax.extend.mlir.dialects import stablehlo
+        from jax.interpreters import mlir
+    except ImportError as error:
+        needed = "Reading StableHLO needs the package jax, which is not installed"
+        raise WorkloadError(f'{needed}; run: pip install "memplace[jax]".') from error
+    return SimpleNamespace(jax=jax, ir=ir, stablehlo=stablehlo, new_context=mlir.make_ir_context)
+
+
+def new_context(library: Any) -> Any:
+    """Return a context of MLIR with StableHLO that also accepts unknown dialects, which the tracer names in errors."""
+    context = library.new_context()
+    context.allow_unregistered_dialects = True
+    return context

@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.assembly import assemble
-from memplace_env.program.frontends.lowered.branch_costs import branch_costs
-from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
-from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
-from memplace_env.program.frontends.lowered.fusion import fuse
-from memplace_env.program.frontends.lowered.graph_values import FLOAT_BITS
-from memplace_env.program.frontends.stablehlo.aliases import possible_aliases, with_partial_updates
 from memplace_env.program.frontends.stablehlo.fusion import fuse_loops
-from memplace_env.program.frontends.stablehlo.library import libraries
 from memplace_env.program.frontends.stablehlo.module import Module
-from memplace_env.program.frontends.stablehlo.stablehlo_lowering import lower
+from memplace_env.program.frontends.stablehlo.parsed_apart import libraries
+from memplace_env.program.frontends.stablehlo.stablehlo_lowering import lower, possible_aliases, with_partial_updates
 from memplace_env.program.frontends.stablehlo.stablehlo_operators import work
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.frontends.stablehlo.stablehlo_schedule import scheduled
 from memplace_env.program.frontends.stablehlo.tracer import Trace, trace
-from memplace_env.program.limits import check_trips
-from memplace_env.program.model_file import errors_named, name_of, read_bytes
+from memplace_env.program.lowering.assembly import assemble, branch_costs
+from memplace_env.program.lowering.buffer_ops import OpGraph
+from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
+from memplace_env.program.lowering.fusion import fuse
+from memplace_env.program.lowering.graph_values import FLOAT_BITS
+from memplace_env.program.model_file import check_trips, errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 _SUFFIX: Final = ".mlir"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Shape, Value
-from memplace_env.program.frontends.lowered.node_graph import BehindConv, Gemm, Operator
-from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.stablehlo import stablehlo_windows
 from memplace_env.program.frontends.stablehlo.tracer import TraceNode
+from memplace_env.program.lowering.graph_values import Shape, Value
+from memplace_env.program.lowering.node_graph import BehindConv, Gemm, Operator
+from memplace_env.program.lowering.rules.matrix_products import NO_GEMM
 
 Values = Mapping[str, Value]
 VectorWork = Callable[[TraceNode, Values], int]

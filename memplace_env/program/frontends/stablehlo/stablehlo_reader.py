@@ -9,10 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Value, checked_value, type_number
-from memplace_env.program.frontends.stablehlo.library import libraries, new_context
 from memplace_env.program.frontends.stablehlo.module import Argument, HloBlock, Instruction, Module
-from memplace_env.program.frontends.stablehlo.parsed_apart import as_text
+from memplace_env.program.frontends.stablehlo.parsed_apart import as_text, libraries, new_context
+from memplace_env.program.lowering.graph_values import Value, checked_value, type_number
 
 MAX_FOLDED_ELEMENTS: Final = 64
 """Most elements of an integer constant whose contents are read; our choice."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
-from memplace_env.program.frontends.lowered.fusion.groups import Links
+from memplace_env.program.lowering.buffer_ops import OpGraph
+from memplace_env.program.lowering.fusion.groups import Links
 
 _LITTLE: Final = 1000
 """Bytes of the largest tensor over the most bytes that an op may add and count as adding nothing; our choice."""

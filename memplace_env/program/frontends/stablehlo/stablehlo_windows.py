@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from memplace_env.program.frontends.lowered.graph_values import Shape
-from memplace_env.program.frontends.lowered.node_graph import Gemm
+from memplace_env.program.lowering.graph_values import Shape
+from memplace_env.program.lowering.node_graph import Gemm
 
 _MOST: Final = 2**20
 """Most taps or positions along one dim, to bound the time that counting takes; our choice."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from memplace_env.program.frontends.lowered.graph_values import Shape
 from memplace_env.program.frontends.tflite.tflite_model import Call
+from memplace_env.program.lowering.graph_values import Shape
 
 Attributes = Mapping[str, Any]
 Shapes = Mapping[int, Shape]

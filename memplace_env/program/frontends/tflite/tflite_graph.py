@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Shape, Value, checked_value
-from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
-from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
-from memplace_env.program.frontends.lowered.rules import views
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel
 from memplace_env.program.frontends.tflite.tflite_operators import ROWS, TfliteOperator
-from memplace_env.program.names import stem
+from memplace_env.program.lowering.graph_values import Shape, Value, checked_value
+from memplace_env.program.lowering.node_graph import ErrorsOfRules, Node, NodeGraph, Operator
+from memplace_env.program.lowering.rules import views
+from memplace_env.program.model_file import stem
 
 _RESHAPE: Final = OPERATORS["Reshape"]
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.assembly import assemble
-from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
-from memplace_env.program.frontends.lowered.fusion import fuse
-from memplace_env.program.frontends.lowered.lower_graph import lower
-from memplace_env.program.frontends.tflite.paddings import fold_paddings
 from memplace_env.program.frontends.tflite.tflite_graph import to_graph
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
+from memplace_env.program.lowering.assembly import assemble
+from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
+from memplace_env.program.lowering.fusion import fuse
+from memplace_env.program.lowering.lower_graph import lower
+from memplace_env.program.lowering.node_graph import Node, NodeGraph
 from memplace_env.program.model_file import errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
@@ -78,3 +80,26 @@ def _check_bindings(model: TfliteModel, batch: int | None, dims: Mapping[str, in
         raise WorkloadError(
             f"The model fixes its batch at {own}, so batch={batch} cannot be bound; convert it with that one."
         )
+
+
+def fold_paddings(graph: NodeGraph) -> NodeGraph:
+    """Fold each PAD of height and width into the convolution that alone reads its result and has no padding itself."""
+    reads = Counter(name for node in graph.nodes for name in node.inputs)
+    reads.update(graph.outputs)
+    pads = {node.outputs[0]: node for node in graph.nodes if _of_images(node) and reads[node.outputs[0]] == 1}
+    return replace(graph, nodes=tuple(_folded(node, pads) for node in graph.nodes))
+
+
+def _of_images(node: Node) -> bool:
+    """Return whether a node pads zeros, and only to height and width."""
+    zeros = node.attributes.get("zeros", ())
+    return len(zeros) == 4 and not any((*zeros[0], *zeros[3])) and min(min(row) for row in zeros) >= 0
+
+
+def _folded(node: Node, pads: dict[str, Node]) -> Node:
+    pad = pads.get(node.inputs[0]) if node.inputs else None
+    if pad is None or node.operator.name != "Conv" or "auto_pad" in node.attributes:
+        return node
+    (top, bottom), (left, right) = pad.attributes["zeros"][1:3]
+    attributes = {**node.attributes, "pads": (top, left, bottom, right)}
+    return replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attributes=attributes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memplace_env.program.frontends.lowered.graph_values import Array, Shape
+from memplace_env.program.lowering.graph_values import Array, Shape
 
 
 @dataclass(frozen=True, slots=True)

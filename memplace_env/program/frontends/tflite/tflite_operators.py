@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from memplace_env.program.frontends.lowered.node_graph import Operator
-from memplace_env.program.frontends.lowered.rules import independent_axes, matrix_products, vector_ops, views
-from memplace_env.program.frontends.lowered.rules.vector_ops import per_result
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.tflite import attributes as about
 from memplace_env.program.frontends.tflite import tflite_recurrent
@@ -21,6 +18,9 @@ from memplace_env.program.frontends.tflite.attributes import (
     no_shapes,
 )
 from memplace_env.program.frontends.tflite.tflite_model import Call
+from memplace_env.program.lowering.node_graph import Operator
+from memplace_env.program.lowering.rules import independent_axes, matrix_products, vector_ops, views
+from memplace_env.program.lowering.rules.vector_ops import per_result
 
 
 @dataclass(frozen=True, slots=True)

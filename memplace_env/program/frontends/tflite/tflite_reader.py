@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel
+from memplace_env.program.lowering.graph_values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 
 _IDENTIFIER: Final = b"TFL3"
 _BUILTIN_CODE: Final = 10  # slot of `builtin_code` in the vtable of an OperatorCode

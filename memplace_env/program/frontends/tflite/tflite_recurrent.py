@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memplace_env.program.frontends.lowered.node_graph import Gemm, Site
+from memplace_env.program.lowering.node_graph import Gemm, Site
 
 LSTM_GATES = 4
 

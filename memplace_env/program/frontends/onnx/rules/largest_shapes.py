@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memplace_env.program.frontends.lowered.graph_values import Shape
-from memplace_env.program.frontends.lowered.node_graph import Site
+from memplace_env.program.lowering.graph_values import Shape
+from memplace_env.program.lowering.node_graph import Site
 
 
 def like_first(site: Site) -> Sequence[Shape]:

@@ -9,9 +9,9 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Shape, Value
-from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx.onnx_constants import known_value, stored_value
+from memplace_env.program.lowering.graph_values import Shape, Value
+from memplace_env.program.lowering.node_graph import Site
 
 _LITERALS: Final[Mapping[str, type[np.generic]]] = {
     "value_float": np.float32,

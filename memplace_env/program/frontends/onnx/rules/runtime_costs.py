@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from memplace_env.program.frontends.lowered.node_graph import Gemm, Site
-from memplace_env.program.frontends.lowered.rules.vector_ops import SOFTMAX
 from memplace_env.program.frontends.onnx.rules.runtime_shapes import attention_sizes, elements, factors, projections
+from memplace_env.program.lowering.node_graph import Gemm, Site
+from memplace_env.program.lowering.rules.vector_ops import SOFTMAX
 
 Work = Callable[[Site], int]
 

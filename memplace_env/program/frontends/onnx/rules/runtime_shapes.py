@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto, TypeProto, defs, helper, shape_inference
 
-from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.lowered.node_graph import Site
+from memplace_env.program.lowering.graph_values import Value
+from memplace_env.program.lowering.node_graph import Site
 
 Shapes = Callable[[Site], Sequence[Value | None]]
 

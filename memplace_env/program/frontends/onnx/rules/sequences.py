@@ -10,9 +10,9 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import ceil_div
-from memplace_env.program.frontends.lowered.graph_values import MAX_KNOWN_ELEMENTS, Array, Value
 from memplace_env.program.frontends.onnx.topology import describe
-from memplace_env.program.names import stem
+from memplace_env.program.lowering.graph_values import MAX_KNOWN_ELEMENTS, Array, Value
+from memplace_env.program.model_file import stem
 
 Names = tuple[str, ...]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from memplace_env.program.frontends.lowered.graph_values import Array, Value
+from memplace_env.program.lowering.graph_values import Array, Value
 
 Results = Sequence[Any] | None
 Fold = Callable[["FoldSite"], Results]
@@ -120,48 +120,48 @@ def remainder(site: FoldSite) -> Results:
     return [np.fmod(a, b) if site.attributes.get("fmod", 0) else np.mod(a, b)]
 
 
-def within(site: FoldSite) -> Results:
-    """Return the elements clipped to at least input 1 and at most input 2."""
+def clip(site: FoldSite) -> Results:
+    """Return the elements of input 0, at least input 1 and at most input 2."""
     low, high = (*site.inputs[1:3], None, None)[:2]
-    raised = site.data if low is None else np.maximum(site.data, low)
-    return [raised if high is None else np.minimum(raised, high)]
+    clipped = site.data if low is None else np.maximum(site.data, low)
+    return [clipped if high is None else np.minimum(clipped, high)]
 
 
-def same(site: FoldSite) -> Results:
+def identity(site: FoldSite) -> Results:
     """Return the elements of input 0 in their order, for changes of shape or type."""
     return [site.data.reshape(site.result.shape)]
 
 
-def spread(site: FoldSite) -> Results:
+def broadcast(site: FoldSite) -> Results:
     """Return input 0 broadcast."""
     return [np.broadcast_to(site.data, site.result.shape)]
 
 
-def filled(site: FoldSite) -> Results:
+def constant_of_shape(site: FoldSite) -> Results:
     """Return a tensor of one number."""
     value = site.attributes.get("value")
     number = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
     return [np.broadcast_to(number.reshape(()), site.result.shape)]
 
 
-def counted(site: FoldSite) -> Results:
+def arange(site: FoldSite) -> Results:
     """Return numbers from input 0 on, in steps of input 2."""
     return [site.data + np.arange(site.result.elements) * site.needed(2)]
 
 
-def joined(site: FoldSite) -> Results:
+def concat(site: FoldSite) -> Results:
     """Return the concatenation of the operands."""
     return [np.concatenate(site.operands, axis=site.attributes.get("axis", 1))]
 
 
-def pieces(site: FoldSite) -> Results:
+def split(site: FoldSite) -> Results:
     """Return input 0 split along an axis into the sizes of the results."""
     axis = site.attributes.get("axis", 0)
     sizes = [0 if value is None else value.shape[axis] for value in site.outputs]
     return np.split(site.data, list(accumulate(sizes))[:-1], axis=axis)
 
 
-def part(site: FoldSite) -> Results:
+def slice_(site: FoldSite) -> Results:
     """Return the slice of input 0 from starts to ends."""
     starts, ends = site.listing(1, "starts"), site.listing(2, "ends")
     if starts is None or ends is None:
@@ -173,24 +173,24 @@ def part(site: FoldSite) -> Results:
     return [site.data[tuple(cut)]]
 
 
-def rows(site: FoldSite) -> Results:
+def gather(site: FoldSite) -> Results:
     """Return slices of input 0 along an axis, by index."""
     return [np.take(site.data, site.needed(1), axis=site.attributes.get("axis", 0))]
 
 
-def chosen(site: FoldSite) -> Results:
+def gather_elements(site: FoldSite) -> Results:
     """Return along an axis one element for each index in input 1."""
     data, numbers, axis = site.data, site.needed(1), site.attributes.get("axis", 0)
     fits = np.delete(data.shape, axis).tolist() == np.delete(numbers.shape, axis).tolist()
     return [np.take_along_axis(data, numbers, axis)] if fits else None
 
 
-def turned(site: FoldSite) -> Results:
+def transpose(site: FoldSite) -> Results:
     """Return input 0 with its axes in another order."""
     return [np.transpose(site.data, site.attributes.get("perm"))]
 
 
-def repeated(site: FoldSite) -> Results:
+def tile(site: FoldSite) -> Results:
     """Return input 0 repeated along each axis."""
     times = site.listing(1, "repeats") or []
     fits = site.data.size * math.prod(times) == site.result.elements

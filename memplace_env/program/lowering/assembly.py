@@ -1,0 +1,116 @@
+"""Assembly of a Program's arrays from ops over buffers, and the work of branches that it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Final, TypeVar
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.lowering.buffer_ops import OpGraph
+from memplace_env.program.lowering.independence import (
+    WHOLE,
+    Independent,
+    Span,
+    common_span,
+    rows_of,
+)
+from memplace_env.program.model_file import MAX_WORK
+from memplace_env.program.program import GEOMETRY, Program, TensorKind
+
+
+def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
+    """Return the Program of an op graph, with tensors numbered in the order of their first use.
+
+    Args:
+        graph: ops after fusion.
+        name: name of the program.
+        dtype: the deployment dtype of its floating-point tensors.
+
+    Raises:
+        WorkloadError: there are no ops, or no tensors, or an op does more than `MAX_WORK`.
+    """
+    if not graph.ops:
+        raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
+    written = {buffer for op in graph.ops for buffer in op.outputs}
+    spans = _spans(graph)
+    builder = ProgramBuilder(name, dtype)
+    tensors: dict[str, int] = {}
+
+    def tensor(buffer: str) -> int:
+        if buffer not in tensors:
+            # The place's owner has a number already: operands come before results, and its readers before the output.
+            alias_of = tensors.get(graph.alias_of.get(buffer, ""), -1)
+            kind = _kind(graph, buffer, buffer in written)
+            stored = graph.buffers[buffer]
+            rows = rows_of(stored.elements, spans[buffer]) if buffer in spans else (1, 1)
+            tensors[buffer] = builder.tensor(buffer, stored.bytes, kind, alias_of=alias_of, rows=rows)
+        return tensors[buffer]
+
+    for op in graph.ops:
+        if op.vector_ops > MAX_WORK:
+            raise WorkloadError(f"The op {op.name!r:.80} does an absurd amount of work; check the shapes.")
+        elements = {**op.reads, **{name: op.writes.get(name, graph.buffers[name].elements) for name in op.outputs}}
+        builder.op(
+            op.operator.name,
+            list(map(tensor, op.reads)),
+            list(map(tensor, op.outputs)),
+            name=op.name,
+            gemm=op.gemm,
+            vector_ops=op.vector_ops,
+            geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
+            bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
+            halo={tensors[name]: op.independent[name].halo(spans[name]) or 0 for name in elements if name in spans},
+        )
+    if not tensors:
+        raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
+    return builder.build(op_nodes=[op.nodes for op in graph.ops], tensor_value=list(tensors))
+
+
+def _spans(graph: OpGraph) -> dict[str, Span]:
+    """Return by buffer the span that all ops allow it to be cut along."""
+    allowed: dict[str, list[Independent]] = {}
+    for op in graph.ops:
+        for name in dict.fromkeys((*op.reads, *op.outputs)):
+            allowed.setdefault(name, []).append(op.independent.get(name, WHOLE))
+    best = ((name, common_span(graph.buffers[name].elements, tuple(parts))) for name, parts in allowed.items())
+    return {name: span for name, span in best if span is not None}
+
+
+def _kind(graph: OpGraph, buffer: str, written: bool) -> TensorKind:
+    if graph.buffers[buffer].constant:
+        return TensorKind.WEIGHT
+    if buffer in graph.outputs:
+        return TensorKind.OUTPUT
+    return TensorKind.ACTIVATION if written else TensorKind.INPUT
+
+
+NAMED: Final = 3
+"""Most nodes that a warning names."""
+
+_Branch = TypeVar("_Branch")
+
+
+def branch_costs(choices: Iterable[tuple[str, Mapping[str, _Branch]]], lowered: Callable[[_Branch], OpGraph]) -> str:
+    """Return a sentence on what the branches of the first nodes cost.
+
+    Args:
+        choices: nodes, each with its branches by name, first the one taken.
+        lowered: returns the ops of a branch after fusion.
+    """
+
+    def cost(branch: _Branch) -> str:
+        try:
+            graph = lowered(branch)
+            program = assemble(graph, name="branch", dtype="float32") if graph.ops else None
+        except WorkloadError:
+            return "(unknown work)"
+        macs, peak = (0, 0) if program is None else (int(program.macs.sum()), int(program.live_bytes.max()))
+        return f"({macs:,} MACs, peak of {peak:,} bytes)"
+
+    costs = (
+        f"{node} has " + ", ".join(f"{name} {cost(branch)}" for name, branch in branches.items())
+        for node, branches in islice(choices, NAMED)
+    )
+    return f"The plan does not cover the others: {'; '.join(costs)}."

@@ -1,1 +1,0 @@
-"""Inspections: what a program asks of a chip's memories."""
