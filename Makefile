@@ -94,7 +94,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 .venv-min/done: setup.cfg constraints-min.txt
 	$(PYTHON) -m venv .venv-min
 	$(PIP_MIN) torch
-	$(PIP_MIN) --editable ".[agents,viz,tflite,page,testing]" pytest
+	$(PIP_MIN) --editable ".[agents,viz,tflite,page]" hypothesis pytest
 	touch $@
 
 # torch is the one exception: newer releases may come without a CPU build. The versions are those of the day on which
@@ -102,7 +102,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 .venv-max/done: setup.cfg
 	$(PYTHON) -m venv .venv-max
 	$(PIP_MAX) torch==2.13.0
-	$(PIP_MAX) --editable ".[agents,viz,tflite,page,testing]" pytest
+	$(PIP_MAX) --editable ".[agents,viz,tflite,page]" hypothesis pytest
 	touch $@
 
 clean:

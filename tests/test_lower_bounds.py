@@ -18,7 +18,7 @@ def versions(lines: str, sign: str) -> dict[str, tuple[int, ...]]:
 def bounds() -> dict[str, tuple[int, ...]]:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
-    extras = (config["options.extras_require"][extra] for extra in ("agents", "viz", "page", "testing"))
+    extras = (config["options.extras_require"][extra] for extra in ("agents", "viz", "page"))
     return versions("\n".join([config["options"]["install_requires"], *extras]), ">=")
 
 
@@ -35,4 +35,4 @@ def test_the_bound_is_what_is_tested(package: str) -> None:
 def test_all_requirements_have_a_bound() -> None:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
-    assert len(config["options"]["install_requires"].split()) + 9 == len(bounds())
+    assert len(config["options"]["install_requires"].split()) + 7 == len(bounds())
