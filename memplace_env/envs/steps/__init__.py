@@ -2,6 +2,7 @@
 
 from memplace_env.envs.steps.env import StepsEnv
 from memplace_env.envs.steps.problem import StepsProblem
+from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.envs.steps.vector import StepsVectorEnv
 
-__all__ = ["StepsEnv", "StepsProblem", "StepsVectorEnv"]
+__all__ = ["StepsBatch", "StepsEnv", "StepsProblem", "StepsVectorEnv"]

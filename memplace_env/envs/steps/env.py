@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from copy import copy
+from functools import lru_cache, partial
 from typing import Any, Final, Unpack
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from memplace_env._lib.errors import ActionError, EnvError
-from memplace_env._lib.foreign import described
-from memplace_env.envs.arguments import checked_flag, checked_options, checked_seed, integers
-from memplace_env.envs.placement_env import Observation, PlacementEnv, optimum_info, row_of
+from memplace_env._lib.units import PS
+from memplace_env.envs.arguments import checked_choice, checked_flag
+from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
+from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
+from memplace_env.envs.many.draws import Draws
+from memplace_env.envs.many.setting import Setting
+from memplace_env.envs.placement_env import Observation, optimum_info
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
 from memplace_env.envs.steps.problem import StepsProblem
-from memplace_env.envs.steps.step_kernels import ESTIMATE
-from memplace_env.envs.steps.step_tables import BACKING, LEVELS
+from memplace_env.envs.steps.step_features import checked_order
+from memplace_env.envs.steps.step_tables import LEVELS
+from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.resolve_task import TaskOptions, resolve_task
-from memplace_env.placement.simulator import Simulator
+from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
-STEPS_REWARDS: Final = ("end", "dense")
-"""Names of the rewards, see `StepsEnv`."""
+CHEAP: Final = ("native", "all-fastest", "density-greedy")
+"""Rules of the compiler whose best plan is the unit of rewards of settings outside the list."""
 
 
-class StepsEnv(PlacementEnv[np.int64]):
+class StepsEnv(SequentialEnv[StepsProblem]):
     """Assign the tensors of a network to memory levels, one decision after the other.
 
     ## Description
@@ -103,166 +107,130 @@ class StepsEnv(PlacementEnv[np.int64]):
 
     formulation = Formulation.STEPS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
+    ACTIONS = ("fast", "middle", "backing")
 
     def __init__(
         self,
-        workload: str | Program | Task,
+        workload: str | Program | Task | None = None,
         accelerator: str | Accelerator = "nnp-i",
         order: str = "density",
-        reward: str = "end",
+        reward: str = "speedup",
+        dense: bool = False,
         render_mode: str | None = None,
         observation: str = "flat",
         optimum: bool = False,
+        programs: str | Draws | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
-        task = resolve_task(workload, accelerator, **options)
-        super().__init__(task, render_mode, observation)
-        if not isinstance(reward, str) or reward not in STEPS_REWARDS:
-            raise EnvError(f"reward must be {' or '.join(map(repr, STEPS_REWARDS))}, not {described(reward)}.")
-        self.problem = StepsProblem(task, order)
-        self.dense = reward == "dense"
-        native_s = self.problem.one_shot.native_report.latency_s
+        self.order, self.dense = checked_order(order), checked_flag("dense", dense)
         known = checked_flag("optimum", optimum)
-        self.optimum_info = optimum_info(task, lambda latency_s: native_s / latency_s) if known else {}
-        self._states = self.problem.new_states(1)
-        self._last_speedup = 0.0
+        other = accelerator != self.formulation.traits.accelerator
+        drawn = self._source(programs, workload, {"accelerator": other, "optimum": known, **options})
+        self.reward = checked_choice("reward", reward, ["speedup", *SCALES, "gain"] if drawn else ["speedup", *SCALES])
+        task = drawn.problem.task if drawn else resolve_task(workload, accelerator, **options)
+        super().__init__(task, render_mode, observation)
+        self.problem = drawn.problem if drawn else self.problem_of(task)
+        self.scale = SCALES.get(self.reward, 1.0)
+        if drawn:
+            self.turn_to(drawn)
+        if known:
+            self.episode_info = optimum_info(task, partial(self.return_of, problem=self.problem, scale=self.scale))
+        self._batch = self.new_batch([self.problem], [self.start_of(self.problem)])
+        self._last: dict[str, Any] = {"speedup": 0.0, "latency_s": 0.0}
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space
         self.action_space: spaces.Discrete = spaces.Discrete(LEVELS)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; it is the same each time.
+    def drawn(self, setting: Setting) -> Drawn[StepsProblem]:
+        """Return the steps of a setting, see `drawn_steps`."""
+        return drawn_steps(setting, self.order)
 
-        Args:
-            seed: seeds `np_random`; the steps draw nothing.
-            options: `state`: a state, as `get_state` returns it, from which the episode begins instead of from its
-                start. With `reward="dense"` rewards then add up to the return of the whole episode less that of the
-                decisions before.
+    def problem_of(self, task: Task) -> StepsProblem:
+        """Return the steps of a task."""
+        return StepsProblem(task, self.order)
 
-        Raises:
-            EnvError: for an invalid seed, invalid options, a state that no decisions lead to, or one of an episode
-                that is over.
+    def start_of(self, problem: StepsProblem, state: Ints | None = None) -> Ints:
+        """Return the state in which an episode begins."""
+        return problem.tables.first_state if state is None else state
+
+    def new_batch(self, problems: list[StepsProblem], states: list[Ints]) -> StepsBatch:
+        """Return episodes in copies of these states."""
+        return StepsBatch(problems, states)
+
+    def scale_of(self, drawn: Drawn[StepsProblem]) -> float:
+        """Return the `scale` of a drawn problem; 1 for speed-ups."""
+        return 1.0 if self.reward == "speedup" else super().scale_of(drawn)
+
+    def return_of(self, latency_s: float, problem: StepsProblem, scale: float) -> float:
+        """Return the return of an episode of a problem whose plan has that latency."""
+        if self.reward == "speedup":
+            return problem.one_shot.native_report.latency_s / latency_s
+        return super().return_of(latency_s, problem, scale)
+
+    def play(
+        self, batch: StepsBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Any = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], Info]:
+        """Decide the next entry of each episode by int64[B], see `SequentialEnv.play`; observations are always new.
+
+        The plans of episodes that end are compiled and evaluated, those of one problem in one batch.
         """
-        state = checked_options(options).get("state")
-        states = self.problem.new_states(1) if state is None else self.problem.checked_start(state)[None]
-        super().reset(seed=checked_seed(seed))
-        self._states = states
-        info = {**_scalars(self.first_info(states)), **self.optimum_info}
-        return self._form(self.problem.observe(states)), info
+        levels, rows = batch.step(wanted)
+        info, ended = self._infos(batch, levels.played, wanted), batch.done() & (levels.played >= 0)
+        estimated = info["speedup"].copy()
+        for problem, same in batch.by_problem(np.flatnonzero(ended)).items() if ended.any() else ():
+            scores = problem.scores(batch.stacked(np.array(same)))
+            info["latency_s"][same], info["speedup"][same] = scores.latency_s, scores.speedup
+            info["reassigned"][same] = scores.reassigned
+        before_ps, backing_ps = batch.heads[:, batch.ESTIMATE] + levels.gains, batch.all_backing_ps
+        # What a step pays if the reward is dense, what is paid in all, and what earlier steps have paid of it.
+        if self.reward == "speedup":
+            paid = batch.native_ps / before_ps
+            each, total, earlier = estimated - paid, info["speedup"], paid - batch.native_ps / backing_ps
+        else:
+            each, total = levels.gains / backing_ps, 1 - info["latency_s"] / (backing_ps * PS)
+            earlier = 1 - before_ps / backing_ps
+        rewards = np.where(ended, total - earlier, each) if self.dense else np.where(ended, total, 0.0)
+        return rows, scale * rewards, info
 
-    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Decide the next entry.
-
-        Raises:
-            ActionError: if the action is no integer of 0..2, or the episode is over.
-        """
-        wanted = check_levels(action, ()).reshape(1)
-        if self.problem.done(self._states)[0]:
-            raise ActionError("The episode is over; call reset() before the next step.")
-        gains, played, rows = self.problem.step(self._states, wanted)
-        rewards, info = self.outcome(self._states, gains, played, wanted)
-        over = bool(self.problem.done(self._states)[0])
-        self._last_speedup = info["speedup"][0].item()
-        return self._form(rows), rewards[0].item(), over, False, {**_scalars(info), **self.optimum_info}
-
-    def first_info(self, states: Ints) -> dict[str, NDArray[Any]]:
-        """Return the infos of a reset to these states int64[B, size], arrays of length B."""
-        none = np.full(len(states), -1)
-        return self.outcome(states, np.zeros_like(none), none, none)[1]
-
-    def outcome(
-        self, states: Ints, gains: Ints, played: Ints, wanted: Ints
-    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        """Return rewards float64[B] and infos, arrays of length B, after a step of each state.
-
-        Episodes that ended in this step are compiled and evaluated.
-
-        Args:
-            states: int64[B, size], after the step.
-            gains, played: picoseconds gained and levels given, see `StepsProblem.play`; `played` -1 for no step.
-            wanted: int64[B], the actions.
-        """
-        problem = self.problem
-        latency, speedup = problem.latency_s(states), problem.speedup(states[:, ESTIMATE])
-        reassigned, rewards = np.zeros(len(states)), np.zeros(len(states))
-        ended = np.flatnonzero(problem.done(states) & (played >= 0))
-        if self.dense:
-            before = problem.speedup(states[:, ESTIMATE] + gains)
-            rewards = speedup - before
-            # What all earlier steps have paid together.
-            rewards[ended] = problem.speedup(np.array([problem.tables.all_backing_ps])) - before[ended]
-        if len(ended):
-            scores = problem.scores(states[ended])
-            latency[ended], speedup[ended], reassigned[ended] = scores.latency_s, scores.speedup, scores.reassigned
-            rewards[ended] += scores.speedup
-        info = {
-            "latency_s": latency,
-            "speedup": speedup,
-            "reassigned": reassigned,
-            "native_latency_s": np.full(len(states), problem.one_shot.native_report.latency_s),
-            "decision": problem.next_decision(states),
+    def _infos(self, batch: StepsBatch, played: Ints, wanted: Ints) -> Info:
+        """Return infos of episodes as estimated."""
+        estimate_ps = batch.heads[:, batch.ESTIMATE]
+        return {
+            "latency_s": batch.latency_s(),
+            "speedup": batch.native_ps / estimate_ps,
+            "reassigned": np.zeros(len(batch)),
+            "native_latency_s": batch.native_s.copy(),
+            "decision": batch.following.copy(),
             "played": played,
             "illegal": played != wanted,
-            "action_mask": problem.legal(states).astype(np.int8),
+            "action_mask": batch.legal().astype(np.int8),
         }
-        return rewards, info
+
+    def first_infos(self, batch: StepsBatch) -> Info:
+        """Return the infos of episodes that have just begun, arrays of length B."""
+        none = np.full(len(batch), -1)
+        return self._infos(batch, none, none)
+
+    def form_of(self, seen: NDArray[np.float32]) -> Observation:
+        """Return observations in the form that Gymnasium takes."""
+        return in_form(seen, self.flat)
+
+    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Decide the next entry; errors as in `SequentialEnv.step`."""
+        result = super().step(action)
+        self._last = result[4]
+        return result
 
     def reward_change(self, factor: float) -> float:
         """Return by how much the last reward would differ if the finished plan had taken `factor` times as long."""
-        return self._last_speedup * (1 / factor - 1)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """Return bool[3], which levels have room for the next entry, in the form that sb3-contrib expects."""
-        masks: NDArray[np.bool_] = self.problem.legal(self._states)[0]
-        return masks
-
-    def legal_actions(self) -> list[int]:
-        """Return the levels that have room for the next entry; none once the episode is over."""
-        return [int(action) for action in np.flatnonzero(self.action_masks())]
+        if self.reward == "speedup":
+            return float(self._last["speedup"] * (1 / factor - 1))
+        return float(self.scale * (1 - factor) * self._last["latency_s"] / (self.problem.all_backing_ps * PS))
 
     def assignment(self) -> Ints:
         """Return the one-shot assignment int64[2T] of the state; undecided entries are in the backing memory."""
-        row: Ints = self.problem.assignments(self._states)[0]
+        row: Ints = self.problem.assignments(self._state[None])[0]
         return row
-
-    def plan(self) -> MemoryPlan:
-        """Return the compiler's plan of `assignment()`."""
-        return self.problem.plan(self._states[0])
-
-    def get_state(self) -> Ints:
-        """Return a copy of the state, int64[size]."""
-        state: Ints = self._states[0].copy()
-        return state
-
-    def set_state(self, state: Ints) -> None:
-        """Return to a state that `get_state` returned, of this environment or another one of the same task and order.
-
-        Raises:
-            EnvError: if no decisions lead to it.
-        """
-        self._states = self.problem.checked_state(state)[None]
-
-    def fork(self) -> StepsEnv:
-        """Return an independent copy in the same state, for planners; program and tables are shared.
-
-        Steps draw nothing at random; the fork gets its own generator when it is reset.
-        """
-        other = copy(self)
-        other._states = self._states.copy()
-        other._np_random = None
-        return other
-
-    def with_simulator(self, simulator: Simulator) -> StepsEnv:
-        """Return a fork with an equivalent simulator, see `Task.with_simulator`."""
-        other = self.fork()
-        other.task = self.task.with_simulator(simulator)
-        other.problem = StepsProblem(other.task, self.problem.order)
-        return other
-
-    def _form(self, rows: NDArray[np.float32]) -> Observation:
-        return row_of(in_form(rows, self.flat), 0)
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render
@@ -270,19 +238,16 @@ class StepsEnv(PlacementEnv[np.int64]):
         return render(self.task, self.plan(), self.report(), mode)
 
 
-def check_levels(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the actions as int64 of that shape.
+@lru_cache(maxsize=MOST_LOADED)
+def drawn_steps(setting: Setting, order: str) -> Drawn[StepsProblem]:
+    """Return the steps of a setting in an order, made once and shared by all environments of the process.
 
     Raises:
-        ActionError: for another shape, a dtype that is no integer, or values outside 0..2.
+        MemPlaceError: naming what cannot be resolved.
     """
-    form = "one integer" if shape == () else f"integers of shape {shape}"
-    array = integers(actions, shape, f"An action is {form}, 0 fast, 1 middle, 2 backing")
-    if array.size and (array.min() < 0 or array.max() > BACKING):
-        raise ActionError(f"An action is 0 fast, 1 middle or 2 backing; this one holds {array.min()}..{array.max()}.")
-    return array.astype(np.int64)
+    task = setting.task()
 
+    def cheap_s() -> float:
+        return min(evaluate_plan(task, HEURISTICS[name](task)).latency_s for name in CHEAP)
 
-def _scalars(info: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return the only row of infos: Python's numbers, and arrays."""
-    return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+    return drawn_problem(setting, Formulation.STEPS, StepsProblem(task, order), cheap_s)
