@@ -160,6 +160,4 @@ def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -
     if env_id in gym.registry:
         return
     home = f"memplace_env.envs.{package}"
-    gym.register(
-        env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=dict(kwargs)
-    )
+    gym.register(env_id, f"{home}:{name}Env", vector_entry_point=f"{home}:{name}VectorEnv", kwargs=dict(kwargs))

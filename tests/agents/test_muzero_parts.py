@@ -72,7 +72,7 @@ def test_a_game_that_goes_on_from_another_is_that_game():
     game, rng = FreeGame(crowded(ops=20).problem), np.random.default_rng(0)
     one, other = GamesAside(game, 1), GamesAside(game, 2)
     for _ in range(9):
-        one.play(rng.choice(np.flatnonzero(one.legal[0]), size=1))
+        one.play(rng.choice(np.flatnonzero(one.batch.legal()[0]), size=1))
     other.restart(1, one.preferences[0], int(one.batch.heads[0, USE]))
     assert (other.batch.states[1] == one.batch.states[0]).all()
     assert (other.batch.profiles[1] == one.batch.profiles[0]).all()

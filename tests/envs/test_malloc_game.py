@@ -83,7 +83,7 @@ def test_profiles_and_features_by_definition(task, data):
     """The updated profile equals the one drawn anew, and both follow from the blocks."""
     program, problem = task.program, MallocGameProblem(task)
     fine, coarse = (GameBatch([problem] * 3, problem.new_states(3), flat) for flat in (False, True))
-    seen, flat = fine.empty(), coarse.empty()
+    seen, flat = fine.empty(3), coarse.empty(3)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for _ in range(data.draw(st.integers(1, program.num_uses))):
         actions = rng.integers(0, 3, 3)

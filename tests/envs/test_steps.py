@@ -56,6 +56,7 @@ def test_kernels_equal_the_reference(task, order, seed):
     assert problem.tables.decision.tolist() == plain.order
     assert (problem.tables.all_backing_ps, problem.tables.all_fastest_ps) == (plain.all_backing, plain.all_fastest)
     batch, native = StepsBatch([problem], problem.new_states(1)), problem.tables.native_ps
+    rows = batch.empty(1)
     while True:
         states = np.stack(batch.states)
         assert problem.done(states)[0] == batch.done()[0] == plain.over
@@ -70,10 +71,10 @@ def test_kernels_equal_the_reference(task, order, seed):
         if plain.over:
             break
         action = rng.integers(3, size=1)
-        levels, rows = batch.step(action)
+        levels = batch.step(action, rows)
         assert (levels.gains[0], levels.played[0]) == plain.play(int(action[0]))
         assert np.array_equal(rows, batch.observe())
-    assert batch.step(action)[0][:2] == (np.array([0]), np.array([-1]))
+    assert batch.step(action, rows)[:2] == (np.array([0]), np.array([-1]))
 
 
 @examples(60)

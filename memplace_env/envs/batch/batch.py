@@ -163,5 +163,9 @@ class Batch(ABC, Generic[Problem]):
         return np.array([self.states[index] for index in which]).reshape(len(which), -1)
 
     @abstractmethod
+    def empty(self, count: int) -> Any:
+        """Return uninitialised observations of `count` episodes."""
+
+    @abstractmethod
     def observe(self, which: Ints | None = None, into: Any = None) -> Any:
         """Return the observations of the episodes `which` int64[n], or of all, in `into` if that is given."""

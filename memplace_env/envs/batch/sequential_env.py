@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, Self
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import ActionError, EnvError
 from memplace_env._lib.units import PS
-from memplace_env.envs.arguments import checked_options, checked_seed, integers
+from memplace_env.envs.arguments import checked_choice, checked_flag, checked_options, checked_seed, integers
 from memplace_env.envs.batch.batch import Batch, Problem
 from memplace_env.envs.many.drawn import Drawn
 from memplace_env.envs.many.draws import Draws, draws_of
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array
+from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info
+from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import TaskOptions, resolve_task
 from memplace_env.placement.simulator import Simulator
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints
+from memplace_env.program.program import Ints, Program
 
 Info = dict[str, NDArray[Any]]
 SCALES: Final = {"percent": 100.0, "fraction": 1.0}
@@ -49,21 +54,40 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
     reward: str
     scale: float
 
-    def _source(self, programs: Any, workload: Any, others: dict[str, Any]) -> Drawn[Problem] | None:
-        """Set `programs`; return what stands in the environment before the first reset if it draws, else None.
-
-        Raises:
-            EnvError: if there are both a workload and programs, or neither, or arguments for one program.
-        """
+    def __init__(
+        self,
+        workload: str | Program | Task | None,
+        accelerator: str | Accelerator,
+        programs: str | Draws | None,
+        *,
+        reward: str,
+        rewards: Sequence[str],
+        optimum: bool,
+        render_mode: str | None,
+        observation: str,
+        options: TaskOptions,
+    ) -> None:
+        known = checked_flag("optimum", optimum)
         self.programs = None if programs is None else draws_of(self.formulation, programs)
-        if self.programs is None:
-            if workload is None:
-                raise EnvError("An environment is about a workload, or draws from programs; pass one of the two.")
-            return None
-        given = [name for name, value in {"workload": workload, **others}.items() if value]
-        if given:
-            raise EnvError(f"An environment that draws its programs takes no {', '.join(given)}.")
-        return self.drawn(self.programs.first)
+        self.reward = checked_choice("reward", reward, [*rewards, *(["gain"] if self.programs else [])])
+        if self.programs is not None:
+            own = accelerator != self.formulation.traits.accelerator
+            arguments = {"workload": workload, "accelerator": own, "optimum": known, **options}
+            if given := [name for name, value in arguments.items() if value]:
+                raise EnvError(f"An environment that draws its programs takes no {', '.join(given)}.")
+            first = self.drawn(self.programs.first)
+            super().__init__(first.problem.task, render_mode, observation)
+            self.turn_to(first)
+        elif workload is None:
+            raise EnvError("An environment is about a workload, or draws from programs; pass one of the two.")
+        else:
+            task = resolve_task(workload, accelerator, **options)
+            self.problem, self.scale = self.problem_of(task), SCALES.get(self.reward, 1.0)
+            super().__init__(self.problem.task, render_mode, observation)
+            if known:
+                self.episode_info = optimum_info(task, partial(self.return_of, problem=self.problem, scale=self.scale))
+        self._batch = self.new_batch([self.problem], [self.start_of(self.problem)])
+        self.action_space: spaces.Discrete = spaces.Discrete(len(self.ACTIONS))
 
     @abstractmethod
     def drawn(self, setting: Setting) -> Drawn[Problem]:
@@ -87,18 +111,18 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
 
     @abstractmethod
     def play(
-        self, batch: Batch[Problem], wanted: Ints, scale: float | NDArray[np.float64], seen: Any = None
-    ) -> tuple[Any, NDArray[np.float64], Info]:
+        self, batch: Batch[Problem], wanted: Ints, scale: float | NDArray[np.float64], seen: Any
+    ) -> tuple[NDArray[np.float64], Info]:
         """Play an action in each episode of a batch.
 
         Args:
             batch: from `new_batch`.
             wanted: int64[B], the actions.
             scale: the `scale` of each episode, or of all.
-            seen: observations to overwrite, from the last call; None for new ones.
+            seen: filled with the observations after it, see `Batch.empty`.
 
         Returns:
-            Observations as `Batch.observe` gives them, rewards float64[B], and infos, arrays of length B.
+            Rewards float64[B], and infos, arrays of length B.
         """
 
     @abstractmethod
@@ -117,7 +141,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
 
     def scale_of(self, drawn: Drawn[Problem]) -> float:
         """Return the `scale` of a drawn problem."""
-        return SCALES["percent"] / drawn.gain if self.reward == "gain" else SCALES[self.reward]
+        return SCALES["percent"] / drawn.gain if self.reward == "gain" else SCALES.get(self.reward, 1.0)
 
     def info_of(self, drawn: Drawn[Problem]) -> dict[str, Any]:
         """Return the `episode_info` of a drawn problem."""
@@ -182,7 +206,8 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
         wanted = self.checked_actions(action, ())
         if self._batch.done()[0]:
             raise ActionError("The episode is over; call reset() before the next step.")
-        seen, rewards, info = self.play(self._batch, wanted.reshape(1), self.scale)
+        seen = self._batch.empty(1)
+        rewards, info = self.play(self._batch, wanted.reshape(1), self.scale, seen)
         over = bool(self._batch.done()[0])
         return self._shown(seen), rewards[0].item(), over, False, {**_scalars(info), **self.episode_info}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from gymnasium.utils import seeding
@@ -28,17 +28,30 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
 
     Args:
         num_envs: number of episodes.
-        env: a single environment, whose arguments all have.
+        max_episode_steps: ignored; episodes have a fixed length.
         autoreset_mode: see `PlacementVectorEnv`.
         copy: whether each step returns new arrays; with False they are overwritten by the next step, which saves the
             time to allocate them.
+        arguments: those of the single environment.
 
     Attributes:
         batch: the episodes.
         problem: the problem of all episodes; None with `programs`.
     """
 
-    def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str, copy: bool = True) -> None:
+    single: ClassVar[type[SequentialEnv[Any]]]
+    """Class of the single environment."""
+
+    def __init__(
+        self,
+        num_envs: int,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **arguments: Any,
+    ) -> None:
+        del max_episode_steps
+        env: Any = self.single(**arguments)
         problem, start, scale = env.problem, env.start_of(env.problem), env.scale
         one = env.new_batch([problem], [start])
         seen = env.form_of(one.observe())
@@ -61,7 +74,8 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = self.env.checked_actions(actions, (self.num_envs,))
-        seen, rewards, info = self.env.play(self.batch, wanted, self._scale, self._reused)
+        seen = self.batch.empty(self.num_envs) if self._reused is None else self._reused
+        rewards, info = self.env.play(self.batch, wanted, self._scale, seen)
         return self.env.form_of(seen), rewards, self.batch.done() & live, info
 
     def _begin(self, which: Bools, options: Mapping[str, Any], seeds: Sequence[int | None]) -> Info:

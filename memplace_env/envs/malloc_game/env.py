@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Unpack
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from memplace_env.envs.arguments import checked_choice, checked_flag
+from memplace_env.envs.arguments import checked_flag
 from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
+from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
 from memplace_env.envs.malloc_game.flat import flat_space
 from memplace_env.envs.malloc_game.game_batch import GameBatch, Seen
 from memplace_env.envs.malloc_game.observation import Observations, dict_space
@@ -19,10 +20,10 @@ from memplace_env.envs.malloc_game.state import ACTIONS
 from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
 from memplace_env.envs.many.draws import Draws
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, optimum_info
+from memplace_env.envs.placement_env import Observation
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.placement.resolve_task import TaskOptions, resolve_task
+from memplace_env.placement.resolve_task import TaskOptions
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
@@ -67,6 +68,10 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
     In percent returns are of order one, as learners with default settings need them: random games of BERT return 2.2
     with a standard deviation of 0.35, its proven optimum 6.2; elsewhere optima lie between about 2 and 97. Rewards
     telescope, so learn with gamma = 1.
+    `"gain"`, with `programs`: in percent of what the best cheap plan of the program gains: a return of 100 is as good
+    as that plan. Cheap plans are those of XLA's solver with its public options and of the greedy player; of programs
+    outside the list the greedy player's alone; of synthetic ones the planted optimum is 100. A gain below 1 % of the
+    latency counts as 1 %, so that no reward grows beyond all bounds.
     With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
     simulator's latency, so that the return is that of the simulator.
 
@@ -78,6 +83,9 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
     that is another one than the action passed. With `skip_forced` also `skipped`: how many forced decisions were played
     after it, or by `reset` before the first one with a choice. With `optimum=True`, as in `MallocGame-Tiny-v0`, also
     `optimal_latency_s` and `optimal_return`, which are known for planted programs only.
+    With `programs` also the setting: `program`, `accelerator`, `dims` and `dtype` as texts, `batch` as a number, 0
+    where it is fixed; `env.unwrapped.setting.options` are the options of `reset` that draw it again. Synthetic programs
+    add `optimal_latency_s` and `optimal_return`, NaN if no optimum is planted on this chip.
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
@@ -90,6 +98,12 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
     of BERT's 635: about 310 in a random game, 346 in the greedy player's. Their rewards are added to that of the step
     before them, so that the return is the same; those before the first choice earn nothing. Each step then has two or
     three legal actions, but for programs of which no decision has a choice: `reset` leaves them the last one.
+
+    `programs`, instead of a workload: "train", "validation", "test" or "synthetic", or a distribution of your own, see
+    `many.draws.Draws`. Each `reset` draws a program, its batch, dims and dtype, and a chip, from the environment's own
+    generator; its options `program`, `accelerator`, `batch`, `dims` and `dtype` narrow the draw. If nothing that can be
+    drawn agrees with them, the setting is what they say. `MallocGame-Train-v0` and its like are made so, with
+    `reward="gain"` and `skip_forced=True`.
 
     ## Version history
     - v0: first version.
@@ -112,23 +126,19 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
         **options: Unpack[TaskOptions],
     ) -> None:
         self.skip_forced = checked_flag("skip_forced", skip_forced)
-        known = checked_flag("optimum", optimum)
-        other = accelerator != self.formulation.traits.accelerator
-        drawn = self._source(programs, workload, {"accelerator": other, "optimum": known, **options})
-        self.reward = checked_choice("reward", reward, [*SCALES, "gain"] if drawn else [*SCALES])
-        task = drawn.problem.task if drawn else resolve_task(workload, accelerator, **options)
-        self.problem = drawn.problem if drawn else MallocGameProblem(task)
-        super().__init__(self.problem.task, render_mode, observation)
-        if drawn:
-            self.turn_to(drawn)
-        else:
-            self.scale = SCALES[self.reward]
-        if known:
-            self.episode_info = optimum_info(task, partial(self.return_of, problem=self.problem, scale=self.scale))
-        self._batch = self.new_batch([self.problem], [self.start_of(self.problem)])
+        super().__init__(
+            workload,
+            accelerator,
+            programs,
+            reward=reward,
+            rewards=[*SCALES],
+            optimum=optimum,
+            render_mode=render_mode,
+            observation=observation,
+            options=options,
+        )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space
-        self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
     def drawn(self, setting: Setting) -> Drawn[MallocGameProblem]:
         """Return the game of a setting, see `drawn_game`."""
@@ -149,16 +159,15 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
         return GameBatch(problems, states, self.flat)
 
     def play(
-        self, batch: GameBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Seen | None = None
-    ) -> tuple[Seen, NDArray[np.float64], Info]:
+        self, batch: GameBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Seen
+    ) -> tuple[NDArray[np.float64], Info]:
         """Play an action int64[B] in each game, see `SequentialEnv.play`."""
-        seen = batch.empty() if seen is None else seen
         moves = batch.step(wanted, seen, self.skip_forced)
         fractions, latency_s = batch.settle(moves)
         info = {"latency_s": latency_s, "played": moves.played, "illegal": moves.played != wanted}
         if self.skip_forced:
             info["skipped"] = moves.skipped
-        return seen, scale * fractions, info
+        return scale * fractions, info
 
     def first_infos(self, batch: GameBatch) -> Info:
         """Return the infos of games that have just begun, arrays of length B."""
@@ -193,6 +202,12 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
         from memplace_env.envs.malloc_game.viewer.viewer import render
 
         return render(self.problem, self._state, mode)
+
+
+class MallocGameVectorEnv(SequentialVectorEnv[MallocGameEnv]):
+    """`num_envs` games of `MallocGameEnv` in one; takes the same arguments, and those of `SequentialVectorEnv`."""
+
+    single = MallocGameEnv
 
 
 @lru_cache(maxsize=MOST_LOADED)

@@ -106,9 +106,8 @@ class GameBatch(Batch[MallocGameProblem]):
         in_chunks(chunk, len(rows))
         return seen
 
-    def empty(self, count: int | None = None) -> Seen:
-        """Return uninitialised observations of `count` games, or of as many as there are."""
-        count = len(self) if count is None else count
+    def empty(self, count: int) -> Seen:
+        """Return uninitialised observations of `count` games."""
         return empty_flat(count) if self.flat else empty_observations(count)
 
     def settle(self, moves: Moves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, Unpack
 
 import numpy as np
@@ -10,21 +10,21 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env._lib.units import PS
-from memplace_env.envs.arguments import checked_choice, checked_flag
+from memplace_env.envs.arguments import checked_flag
 from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
+from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
 from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
 from memplace_env.envs.many.draws import Draws
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, optimum_info
+from memplace_env.envs.placement_env import Observation
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.envs.steps.step_features import checked_order
-from memplace_env.envs.steps.step_tables import LEVELS
 from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.compiler import HEURISTICS
-from memplace_env.placement.resolve_task import TaskOptions, resolve_task
+from memplace_env.placement.resolve_task import TaskOptions
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
@@ -63,12 +63,18 @@ class StepsEnv(SequentialEnv[StepsProblem]):
     `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of the entry are 0.
 
     ## Reward
-    The return is the speed-up over native of the compiler's plan, latency(native) / latency, by the simulator if there
-    is one. It lies about 1, with a spread of some hundredths among sensible plans; use a discount (gamma) of 1.
+    The return is about the compiler's plan, by the simulator if there is one; use a discount (gamma) of 1.
 
-    - `reward="end"` (default): the last step pays it, all others 0.
-    - `reward="dense"`: each step pays the change of the estimated speed-up, the last one the rest of the return. The
-      estimate is the cost arrays' with undecided entries in the backing memory.
+    - `reward="speedup"` (default): over native, latency(native) / latency. It lies about 1, with a spread of some
+      hundredths among sensible plans.
+    - `"percent"`, `"fraction"`: what is saved of the latency with everything in the backing memory.
+    - `"gain"`, with `programs`: the same in percent of what the best cheap plan of the program saves: 100 is as good as
+      that plan. Cheap plans are those of native, all-fastest and ten runs of density-greedy, of programs outside the
+      list its first run alone; of synthetic programs the planted optimum is 100. A saving below 1 % of the latency
+      counts as 1 %, so that no reward grows beyond all bounds.
+
+    The last step pays it, all others 0. With `dense=True` each step pays the change of the estimate, and the last one
+    the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
 
     ## Episode end
     After the last entry (`terminated=True`); every episode of a program has the same length.
@@ -86,7 +92,9 @@ class StepsEnv(SequentialEnv[StepsProblem]):
     | `action_mask`      | int8[3], levels that have room for the next entry; zeros at the end                  |
 
     With `optimum=True`, as in `MemPlaceSteps-Tiny-v0`, also `optimal_latency_s` and `optimal_return`, which are known
-    for planted programs only.
+    for planted programs only. With `programs` also the setting: `program`, `accelerator`, `dims` and `dtype` as texts,
+    `batch` as a number, 0 where it is fixed; `env.unwrapped.setting.options` are the options of `reset` that draw it
+    again. Synthetic programs add the optimum, NaN if none is planted on this chip.
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
@@ -95,9 +103,11 @@ class StepsEnv(SequentialEnv[StepsProblem]):
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|
     | `order`       | `"density"` | entries that save most time per byte and op of their life first; or `"schedule"`   |
-    | `reward`      | `"end"`     | or `"dense"`, see above                                                            |
+    | `reward`      | `"speedup"` | or `"percent"`, `"fraction"`, `"gain"`, see above                                  |
+    | `dense`       | `False`     | whether all steps pay, see above                                                   |
     | `observation` | `"flat"`    | or `"dict"`                                                                        |
     | `optimum`     | `False`     | whether `info` has the optimum, see there                                          |
+    | `programs`    | `None`      | what `reset` draws from instead of a workload, as in `MallocGameEnv`               |
 
     A chip with more than three levels is refused.
 
@@ -123,23 +133,20 @@ class StepsEnv(SequentialEnv[StepsProblem]):
         **options: Unpack[TaskOptions],
     ) -> None:
         self.order, self.dense = checked_order(order), checked_flag("dense", dense)
-        known = checked_flag("optimum", optimum)
-        other = accelerator != self.formulation.traits.accelerator
-        drawn = self._source(programs, workload, {"accelerator": other, "optimum": known, **options})
-        self.reward = checked_choice("reward", reward, ["speedup", *SCALES, "gain"] if drawn else ["speedup", *SCALES])
-        task = drawn.problem.task if drawn else resolve_task(workload, accelerator, **options)
-        super().__init__(task, render_mode, observation)
-        self.problem = drawn.problem if drawn else self.problem_of(task)
-        self.scale = SCALES.get(self.reward, 1.0)
-        if drawn:
-            self.turn_to(drawn)
-        if known:
-            self.episode_info = optimum_info(task, partial(self.return_of, problem=self.problem, scale=self.scale))
-        self._batch = self.new_batch([self.problem], [self.start_of(self.problem)])
         self._last: dict[str, Any] = {"speedup": 0.0, "latency_s": 0.0}
+        super().__init__(
+            workload,
+            accelerator,
+            programs,
+            reward=reward,
+            rewards=["speedup", *SCALES],
+            optimum=optimum,
+            render_mode=render_mode,
+            observation=observation,
+            options=options,
+        )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space
-        self.action_space: spaces.Discrete = spaces.Discrete(LEVELS)
 
     def drawn(self, setting: Setting) -> Drawn[StepsProblem]:
         """Return the steps of a setting, see `drawn_steps`."""
@@ -157,10 +164,6 @@ class StepsEnv(SequentialEnv[StepsProblem]):
         """Return episodes in copies of these states."""
         return StepsBatch(problems, states)
 
-    def scale_of(self, drawn: Drawn[StepsProblem]) -> float:
-        """Return the `scale` of a drawn problem; 1 for speed-ups."""
-        return 1.0 if self.reward == "speedup" else super().scale_of(drawn)
-
     def return_of(self, latency_s: float, problem: StepsProblem, scale: float) -> float:
         """Return the return of an episode of a problem whose plan has that latency."""
         if self.reward == "speedup":
@@ -168,13 +171,13 @@ class StepsEnv(SequentialEnv[StepsProblem]):
         return super().return_of(latency_s, problem, scale)
 
     def play(
-        self, batch: StepsBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Any = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], Info]:
-        """Decide the next entry of each episode by int64[B], see `SequentialEnv.play`; observations are always new.
+        self, batch: StepsBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], Info]:
+        """Decide the next entry of each episode by int64[B], see `SequentialEnv.play`.
 
         The plans of episodes that end are compiled and evaluated, those of one problem in one batch.
         """
-        levels, rows = batch.step(wanted)
+        levels = batch.step(wanted, seen)
         info, ended = self._infos(batch, levels.played, wanted), batch.done() & (levels.played >= 0)
         estimated = info["speedup"].copy()
         for problem, same in batch.by_problem(np.flatnonzero(ended)).items() if ended.any() else ():
@@ -190,7 +193,7 @@ class StepsEnv(SequentialEnv[StepsProblem]):
             each, total = levels.gains / backing_ps, 1 - info["latency_s"] / (backing_ps * PS)
             earlier = 1 - before_ps / backing_ps
         rewards = np.where(ended, total - earlier, each) if self.dense else np.where(ended, total, 0.0)
-        return rows, scale * rewards, info
+        return scale * rewards, info
 
     def _infos(self, batch: StepsBatch, played: Ints, wanted: Ints) -> Info:
         """Return infos of episodes as estimated."""
@@ -236,6 +239,15 @@ class StepsEnv(SequentialEnv[StepsProblem]):
         from memplace_env.envs.one_shot.viewer import render
 
         return render(self.task, self.plan(), self.report(), mode)
+
+
+class StepsVectorEnv(SequentialVectorEnv[StepsEnv]):
+    """`num_envs` episodes of `StepsEnv` in one; takes the same arguments, and those of `SequentialVectorEnv`.
+
+    All episodes of a program are equally long; those that end in the same step are compiled by one call.
+    """
+
+    single = StepsEnv
 
 
 @lru_cache(maxsize=MOST_LOADED)

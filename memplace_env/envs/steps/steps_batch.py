@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,25 +65,30 @@ class StepsBatch(Batch[StepsProblem]):
             decision, decided = self.problems[index].tables.decision, self.heads[index, self.DECIDED]
             self.following[index] = decision[decided] if decided < len(decision) else -1
 
-    def step(self, actions: NDArray[np.integer]) -> tuple[Levels, NDArray[np.float32]]:
-        """Decide the next entry in each episode by the levels int[B]; return the moves and observations float32[B, 71].
+    def step(self, actions: NDArray[np.integer], into: NDArray[np.float32]) -> Levels:
+        """Decide the next entry in each episode, and fill `into` with the observations after it.
 
-        A level without room is replaced by the next slower one that has it.
+        Args:
+            actions: int[B], levels; one without room is replaced by the next slower one that has it.
+            into: float32[B, 71].
         """
         moves, wanted = np.empty((3, len(self)), dtype=np.int64), np.ascontiguousarray(actions, dtype=np.int64)
-        rows = np.empty((len(self), OBSERVATION_SIZE), dtype=np.float32)
 
         def chunk(a: int, b: int) -> None:
             parts = (part.part(a, b) for part in self.parts)
-            fields.step_and_observe_all(*parts, wanted[a:b], moves[:, a:b], self.heads[a:b], rows[a:b])
+            fields.step_and_observe_all(*parts, wanted[a:b], moves[:, a:b], self.heads[a:b], into[a:b])
 
         in_chunks(chunk, len(self))
         self.following = moves[2]
-        return Levels(*moves), rows
+        return Levels(*moves)
 
-    def observe(self, which: Ints | None = None, into: Any = None) -> NDArray[np.float32]:
+    def observe(self, which: Ints | None = None, into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return the observations float32[n, 71] of the episodes `which` int64[n], or of all, in `into` if given."""
         index = np.arange(len(self)) if which is None else which
-        rows = np.empty((len(index), OBSERVATION_SIZE), dtype=np.float32) if into is None else into
+        rows = self.empty(len(index)) if into is None else into
         in_chunks(lambda a, b: fields.observe_all(*self.parts, index[a:b], rows[a:b]), len(index))
         return rows
+
+    def empty(self, count: int) -> NDArray[np.float32]:
+        """Return uninitialised observations of `count` episodes."""
+        return np.empty((count, OBSERVATION_SIZE), dtype=np.float32)

@@ -76,9 +76,10 @@ def test_steps_of_many_programs_are_decided_as_alone(episodes, seed):
         assert (seen[index] == one.observe()[0]).all()
     for _ in range(30):
         actions = rng.integers(0, 3, len(problems))
-        levels, seen = together.step(actions)
+        levels = together.step(actions, seen)
         for index, one in enumerate(alone):
-            own, row = one.step(actions[index : index + 1])
+            row = one.empty(1)
+            own = one.step(actions[index : index + 1], row)
             assert [column[index] for column in levels] == [column[0] for column in own]
             assert (seen[index] == row[0]).all()
             assert (together.states[index] == one.states[0]).all()

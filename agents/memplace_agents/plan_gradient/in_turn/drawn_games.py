@@ -63,7 +63,7 @@ class DrawnGames:
 
     def step(self, actions: Ints) -> tuple[NDArray[np.float64], Bools]:
         """Play a decision in each game; finished games count while the budget lasts."""
-        batch, self._rows = self._batch, self._batch.empty()
+        batch, self._rows = self._batch, self._batch.empty(len(actions))
         scale = np.repeat([1 / one.gain for one in self._drawn], [len(group) for group in self._groups])
         rewards = PERCENT * batch.step(actions, self._rows).gains / batch.all_backing_ps * scale
         ended = batch.done()

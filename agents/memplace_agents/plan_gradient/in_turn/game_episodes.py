@@ -71,7 +71,7 @@ class GameEpisodes:
 
     def step(self, actions: Ints) -> tuple[NDArray[np.float64], Bools]:
         """Play a decision in each game; finished games count while the budget lasts."""
-        batch, self._rows = self._batch, self._batch.empty()
+        batch, self._rows = self._batch, self._batch.empty(len(actions))
         rewards = PERCENT * batch.step(actions, self._rows).gains / batch.all_backing_ps
         ended = batch.done()
         if ended.any():
