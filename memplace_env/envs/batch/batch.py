@@ -160,7 +160,8 @@ class Batch(ABC, Generic[Problem]):
 
     def stacked(self, which: Ints) -> Ints:
         """Return int64[n, size], copies of the states of the episodes `which`, which are of one problem."""
-        return np.array([self.states[index] for index in which]).reshape(len(which), -1)
+        size = len(self.states[which[0] if len(which) else 0])
+        return np.array([self.states[index] for index in which], dtype=np.int64).reshape(len(which), size)
 
     @abstractmethod
     def empty(self, count: int) -> Any:
