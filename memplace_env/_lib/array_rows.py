@@ -71,9 +71,10 @@ def _pointer(context: Any, address: Any) -> Any:
 @overload(at, strict=False)
 def _at(rows: Any, index: Any) -> Any:
     """Return the source of `at` for one type: an expression for each field, in the order of the row."""
-    like, parts, column = rows.types[0], list[str](), 0
+    like: Any = rows.types[0]
+    is_tuple, parts, column = isinstance(like, types.BaseTuple), list[str](), 0
     names: dict[str, Any] = {"_carray": carray, "_pointer": _pointer}
-    for field in like.types if isinstance(like, types.BaseTuple) else (like,):
+    for field in like.types if is_tuple else (like,):
         if isinstance(field, types.Array):
             dtype = f"_dtype_{column}"
             names[dtype] = as_dtype(field.dtype).type
@@ -84,7 +85,7 @@ def _at(rows: Any, index: Any) -> Any:
             parts.append(f"row[{column}] != 0" if field == types.boolean else f"row[{column}]")
             column += 1
     view = parts[0]
-    if isinstance(like, types.BaseTuple):
+    if is_tuple:
         names["_make"], view = like.instance_class, f"_make({', '.join(parts)})"
     exec(f"def view(rows, index):\n    row = rows.rows[index]\n    return {view}", names)
     return names["view"]

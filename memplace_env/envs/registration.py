@@ -151,8 +151,9 @@ def register_envs() -> None:
         _register(traits, "Tiny", traits.tiny)
         for workload, settings in traits.named.items():
             _register(traits, workload, {"workload": workload, **settings})
-        for name in () if traits.drawn is None else DRAWN:
-            _register(traits, name, {"programs": name.lower(), **traits.drawn})
+        for name in DRAWN:
+            if traits.drawn is not None:
+                _register(traits, name, {"programs": name.lower(), **traits.drawn})
 
 
 def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -> None:

@@ -20,8 +20,13 @@ from memplace_env.program.program import Ints
 class BatchProblem(Protocol):
     """A problem whose states are arrays int64[size] that kernels play."""
 
-    task: Task
-    all_backing_ps: int
+    @property
+    def task(self) -> Task:
+        """The task that it is about."""
+
+    @property
+    def all_backing_ps(self) -> int:
+        """Latency with everything in the backing memory."""
 
     @property
     def parts(self) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, Self
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -27,6 +27,7 @@ from memplace_env.placement.simulator import Simulator
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
+Episodes = TypeVar("Episodes", bound=Batch[Any])
 Info = dict[str, NDArray[Any]]
 SCALES: Final = {"percent": 100.0, "fraction": 1.0}
 """Reward of saving the whole latency with everything in the backing memory, by name of the reward.
@@ -35,7 +36,7 @@ The reward "gain" is in percent of what the best cheap plan of a drawn program s
 """
 
 
-class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
+class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     """A batch of one episode, of a program or, with `programs`, of one that each reset draws.
 
     Attributes:
@@ -53,6 +54,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
     setting: Setting
     reward: str
     scale: float
+    _batch: Episodes
 
     def __init__(
         self,
@@ -106,12 +108,12 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
         """Return the state in which an episode begins: the first, or the one after a given state; read-only."""
 
     @abstractmethod
-    def new_batch(self, problems: list[Problem], states: list[Ints]) -> Batch[Problem]:
+    def new_batch(self, problems: list[Problem], states: list[Ints]) -> Episodes:
         """Return episodes of these problems in copies of these states."""
 
     @abstractmethod
     def play(
-        self, batch: Batch[Problem], wanted: Ints, scale: float | NDArray[np.float64], seen: Any
+        self, batch: Episodes, wanted: Ints, scale: float | NDArray[np.float64], seen: Any
     ) -> tuple[NDArray[np.float64], Info]:
         """Play an action in each episode of a batch.
 
@@ -126,7 +128,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem]):
         """
 
     @abstractmethod
-    def first_infos(self, batch: Batch[Problem]) -> Info:
+    def first_infos(self, batch: Episodes) -> Info:
         """Return the infos of episodes that have just begun at their start, arrays of length B."""
 
     @abstractmethod

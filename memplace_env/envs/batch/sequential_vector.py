@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.foreign import described
+from memplace_env.envs.batch.batch import Batch
 from memplace_env.envs.batch.sequential_env import SequentialEnv
 from memplace_env.envs.batch.vector_env import Bools, Info, PlacementVectorEnv
 from memplace_env.envs.placement_env import Observation, row_of
 from memplace_env.program.program import Ints
 
-Env = TypeVar("Env", bound=SequentialEnv[Any])
+Env = TypeVar("Env", bound=SequentialEnv[Any, Any])
 
 
 class SequentialVectorEnv(PlacementVectorEnv[Env]):
@@ -39,7 +40,7 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         problem: the problem of all episodes; None with `programs`.
     """
 
-    single: ClassVar[type[SequentialEnv[Any]]]
+    single: ClassVar[type[SequentialEnv[Any, Any]]]
     """Class of the single environment."""
 
     def __init__(
@@ -58,7 +59,7 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         arrays = seen.values() if isinstance(seen, dict) else [seen]
         super().__init__(num_envs, env, autoreset_mode, one.nbytes + sum(array.nbytes for array in arrays))
         self.problem = problem if env.programs is None else None
-        self.batch = env.new_batch([problem] * self.num_envs, [start] * self.num_envs)
+        self.batch: Batch[Any] = env.new_batch([problem] * self.num_envs, [start] * self.num_envs)
         self._scale = np.full(self.num_envs, scale)
         self._generators: list[np.random.Generator | None] = [None] * self.num_envs
         self._reused = None if copy else self.batch.observe()
@@ -126,12 +127,12 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         return self.env.form_of(self.batch.observe(into=self._reused))
 
     def _show(self, which: Ints, observations: Observation) -> None:
-        first = self.env.form_of(self.batch.observe(which))
-        if isinstance(observations, dict) and isinstance(first, dict):
-            for key, array in first.items():
-                observations[key][which] = array
+        first: Any = self.env.form_of(self.batch.observe(which))
+        if isinstance(observations, dict):
+            for key, array in observations.items():
+                array[which] = first[key]
         else:
-            observations[which] = first  # type: ignore[index]
+            observations[which] = first
 
     def _row(self, observations: Observation, index: int) -> Observation:
         return row_of(observations, index)

@@ -28,7 +28,7 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
 
-class MallocGameEnv(SequentialEnv[MallocGameProblem]):
+class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     """Decide use by use which tensors live in fast memory, and when they move there and back.
 
     ## Description
@@ -190,7 +190,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem]):
         """Estimated latency in seconds; once the game is over its plan's latency, by the simulator if there is one."""
         if self.task.is_black_box and self._batch.done()[0]:
             return self.report().latency_s
-        return self._batch.latency_s()[0].item()
+        return float(self._batch.latency_s()[0])
 
     def get_state(self) -> Ints:
         """Return a copy of the state, int64[size]."""

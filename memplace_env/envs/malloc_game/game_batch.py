@@ -95,8 +95,8 @@ class GameBatch(Batch[MallocGameProblem]):
         in_chunks(chunk, len(self))
         return Moves(*moves)
 
-    def observe(self, which: Ints | None = None, into: Seen | None = None) -> Seen:
-        """Return the observations of the games `which` int64[n], or of all, in `into` if that is given."""
+    def observe(self, which: Ints | None = None, into: Seen | None = None) -> Any:
+        """Return the observations `Seen` of the games `which` int64[n], or of all, in `into` if that is given."""
         rows = np.arange(len(self)) if which is None else which
         seen = self.empty(len(rows)) if into is None else into
 
@@ -106,8 +106,8 @@ class GameBatch(Batch[MallocGameProblem]):
         in_chunks(chunk, len(rows))
         return seen
 
-    def empty(self, count: int) -> Seen:
-        """Return uninitialised observations of `count` games."""
+    def empty(self, count: int) -> Any:
+        """Return uninitialised observations `Seen` of `count` games."""
         return empty_flat(count) if self.flat else empty_observations(count)
 
     def settle(self, moves: Moves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -33,7 +33,7 @@ CHEAP: Final = ("native", "all-fastest", "density-greedy")
 """Rules of the compiler whose best plan is the unit of rewards of settings outside the list."""
 
 
-class StepsEnv(SequentialEnv[StepsProblem]):
+class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     """Assign the tensors of a network to memory levels, one decision after the other.
 
     ## Description
