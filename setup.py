@@ -1,4 +1,4 @@
-"""Additions to setup.cfg: packages come from two roots, and the description has links that work elsewhere."""
+"""Additions to setup.cfg: packages come from three roots, and the description has links that work elsewhere."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,12 @@ def description() -> str:
 
 
 setup(
-    packages=find_packages(include=["memplace_env*"]) + find_packages("agents"),
-    package_dir={"memplace_agents": "agents/memplace_agents"},
+    packages=find_packages(include=["memplace_env*"])
+    + find_packages("agents")
+    + find_packages("benchmarks", include=["memplace_leaderboard*"]),
+    package_dir={
+        "memplace_agents": "agents/memplace_agents",
+        "memplace_leaderboard": "benchmarks/memplace_leaderboard",
+    },
     long_description=description(),
 )

@@ -15,18 +15,18 @@ from pathlib import Path
 from benchmarks.leaderboard_black_box import SUITE as DRAWN
 from benchmarks.leaderboard_black_box import shares_table
 from benchmarks.tables import DataFile, publish
-from memplace_env.leaderboard.board import Board
-from memplace_env.leaderboard.folder import META
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.rerun_record import read_records
-from memplace_env.leaderboard.standings import StandingsRow
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import suite_names
-from memplace_env.leaderboard.verifying import read, verified
+from memplace_leaderboard.board import Board
+from memplace_leaderboard.folder import META
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.rerun_record import read_records
+from memplace_leaderboard.standings import StandingsRow
+from memplace_leaderboard.submission import Submission
+from memplace_leaderboard.suite import suite_names
+from memplace_leaderboard.verifying import read, verified
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
 RERUNS = Path(__file__).parent / "reruns.jsonl"
-"""The record of our own reruns; see `memplace_env.leaderboard.rerun_record`."""
+"""The record of our own reruns; see `memplace_leaderboard.rerun_record`."""
 DOCS = Path(__file__).parents[1] / "docs"
 DOCUMENT = DOCS / "leaderboard.md"
 DRAWN_DOCUMENT = DOCS / "black-box.md"

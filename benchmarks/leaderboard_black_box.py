@@ -3,8 +3,8 @@
 python -m benchmarks.leaderboard_black_box exact-nominal calibrated    # makes the submissions of rows that are missing
 python -m benchmarks.leaderboard --suites black-box-v2
 
-The rows of one kind of machine are on the same five machines, those that the first of them, native's, drew. So they
-are compared on equal ground, and the judge's references are made once.
+The rows of one kind of machine are on the same five machines, those that the first of them drew. So they are compared
+on equal ground, and the judge's references are made once. Rules have no rows here: the board plays them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from benchmarks.tables import markdown_table
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.folder import RUNS
-from memplace_env.leaderboard.standings import StandingsRow
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import Track, load_suite
-from memplace_env.leaderboard.verifying import read
+from memplace_leaderboard import running
+from memplace_leaderboard.folder import RUNS
+from memplace_leaderboard.standings import StandingsRow
+from memplace_leaderboard.submission import Submission
+from memplace_leaderboard.suite import Track, load_suite
+from memplace_leaderboard.verifying import read
 
 SUITE = load_suite("black-box-v2")
 SUBMISSIONS = Path(__file__).parent / "submissions"
@@ -42,12 +42,6 @@ class BoxRow:
 
 
 ROWS = {
-    "native": BoxRow("native"),
-    "density-greedy-1-nominal": BoxRow("density-greedy", {"variants": 1}, ("own",)),
-    "density-greedy-10-nominal": BoxRow("density-greedy", {"variants": 10}, ("own",)),
-    "greedy-player-nominal": BoxRow("greedy-player"),
-    "xla-open-source-nominal": BoxRow("xla-msa", {"options": "open-source"}),
-    "xla-llama2-70b-nominal": BoxRow("xla-msa", {"options": "llama2-70b"}),
     "exact-nominal": BoxRow("exact", {}, ("60s",)),
     "local-search": BoxRow("local-search", {}, ("100", "500"), nominal=False),
     "game-local-search": BoxRow("game-local-search", {}, ("100", "500"), nominal=False),
@@ -65,10 +59,11 @@ def folder(track: Track, name: str) -> Path:
 
 
 def machines(track: Track) -> Submission | None:
-    """Return native's submission on this kind of machine, which drew the machines; None if there is none yet."""
+    """Return a submission of ours on this kind of machine; None if there is none yet."""
     for other in SUITE.tracks.values():
-        if other.machine == track.machine and (folder(other, "native") / RUNS).exists():
-            return read(folder(other, "native"))
+        for name in ROWS:
+            if other.machine == track.machine and (folder(other, name) / RUNS).exists():
+                return read(folder(other, name))
     return None
 
 

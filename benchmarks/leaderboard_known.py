@@ -1,6 +1,6 @@
 """Best known plans and bounds of the leaderboard's instances.
 
-    python -m benchmarks.leaderboard_known        # writes suites/best-known.toml
+    python -m benchmarks.leaderboard_known        # writes memplace_env/envs/best-known.toml
     python -m benchmarks.leaderboard_known --suites sliced-v1    # keeps the rows of what other suites have
 
 Each instance starts with the results of the experiment `suite` or `sliced-ids`. Bounds are those of
@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 
 import tomlkit
 
 from benchmarks import proofs
 from benchmarks.leaderboard import folders
-from benchmarks.leaderboard_suites import FOLDER, measured, measured_slices
+from benchmarks.leaderboard_suites import measured, measured_slices
 from memplace_env._lib.files import write_atomically
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.suite import best_known, load_suite, suite_names
-from memplace_env.leaderboard.verifying import verified
+from memplace_env.envs.best_known import best_known
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.suite import load_suite, suite_names
+from memplace_leaderboard.verifying import verified
 
 
 def known(submissions: list[Path]) -> dict[str, dict[str, int]]:
@@ -60,7 +62,7 @@ def main() -> None:
     table = known([folder for name in options.suites for folder in folders(name)])
     others = {env_id for suite in suites if suite.name not in options.suites for env_id in suite.instances}
     kept = {env_id: asdict(row) for env_id, row in best_known().items() if env_id in others}
-    write_atomically(FOLDER / "best-known.toml", tomlkit.dumps(table | kept))
+    write_atomically(Path(str(files("memplace_env.envs"))) / "best-known.toml", tomlkit.dumps(table | kept))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of
-from memplace_env.leaderboard.pinned import PINNED, pinned
-from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
 from memplace_env.machine.accelerator import accelerator_names
+from memplace_leaderboard.pinned import PINNED, pinned
+from memplace_leaderboard.suite import LEAST_GAIN, load_suite
 
-FOLDER = Path(str(files("memplace_env.leaderboard"))) / "suites"
+FOLDER = Path(str(files("memplace_leaderboard"))) / "suites"
 SEEDS = 5
 MOST = 12
 """Most instances of a formulation in a quick suite."""

@@ -19,7 +19,7 @@ from typing import Any
 from rich.progress import track
 
 from memplace_env._lib.files import write_atomically
-from memplace_env.leaderboard.running import hardware
+from memplace_leaderboard.running import hardware
 
 Record = dict[str, Any]
 SETTING = ("workload", "accelerator", "batch", "dtype", "dims")

@@ -11,8 +11,8 @@ Seconds are processor seconds of one core, so that a busy machine changes little
 by as many seconds of wall time). A run that was stopped continues with what is missing in records/proofs.jsonl.xz; runs
 of other versions of the agent have another `--series`. What `--improve` finds is best known, but not in the tables,
 whose runs begin with rules. "Before" is the series of that name where it has a record, else what
-`suites/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept in
-records/plans.zip, from where `benchmarks.leaderboard_known` replays it.
+`memplace_env/envs/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept
+in records/plans.zip, from where `benchmarks.leaderboard_known` replays it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.scores import Floats
-from memplace_env.leaderboard.suite import best_known, load_suite
+from memplace_env.envs.best_known import best_known
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.scores import Floats
+from memplace_leaderboard.suite import load_suite
 
 RESULTS: Final = RECORDS / "proofs.jsonl.xz"
 PLANS: Final = RECORDS / "plans.zip"

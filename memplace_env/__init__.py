@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from memplace_env._lib.errors import MemPlaceError as MemPlaceError
     from memplace_env.envs.malloc_game import MallocGameEnv as MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv as OneShotEnv
+    from memplace_env.envs.splits import suites as suites
     from memplace_env.envs.steps import StepsEnv as StepsEnv
-    from memplace_env.leaderboard import suites as suites
     from memplace_env.machine.accelerator import Accelerator as Accelerator
     from memplace_env.machine.accelerator import accelerator_names as accelerator_names
     from memplace_env.machine.accelerator import load_accelerator as load_accelerator
@@ -47,8 +47,8 @@ export_lazily(
         "_lib.errors": "MemPlaceError",
         "envs.malloc_game": "MallocGameEnv",
         "envs.one_shot": "OneShotEnv",
+        "envs.splits": "suites",
         "envs.steps": "StepsEnv",
-        "leaderboard": "suites",
         "machine.accelerator": "Accelerator accelerator_names load_accelerator",
         "machine.costs": "CostModel Costs",
         "placement.api": "compile_levels native simulate validate",

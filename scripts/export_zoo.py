@@ -1,6 +1,6 @@
 """Export the model zoo: shape-only ONNX graphs of public architectures.
 
-A file holds the operators, shapes and types of a network and no weights: every parameter is a
+A file, compressed by xz, holds the operators, shapes and types of a network and no weights: every parameter is a
 `ConstantOfShape` node, so a file is small, passes `onnx.checker` and runs in ONNX Runtime (the
 numbers it computes mean nothing). Models are built from their configuration on torch's meta
 device: no weight is allocated, nothing is downloaded, and the same versions of the libraries
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import lzma
 import os
 import warnings
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import onnx
 
+from memplace_env._lib.files import write_atomically
 from memplace_env.program.zoo import catalogue
 from scripts.zoo import (
     audio,
@@ -46,10 +48,9 @@ MODELS = {name: entry for field in FIELDS for name, entry in field.MODELS.items(
 
 def write(model: onnx.ModelProto, path: Path) -> None:
     """Write a checked model in one step: no reader sees half of a file."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(model.SerializeToString(deterministic=True))
-    onnx.checker.check_model(temporary, full_check=True)
-    temporary.replace(path)
+    onnx.checker.check_model(model, full_check=True)
+    content = model.SerializeToString(deterministic=True)
+    write_atomically(path, lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.names or MODELS:
-        path = options.out / f"{name}.onnx"
+        path = options.out / f"{name}.onnx.xz"
         model = shape_only(catalogue()[name], MODELS[name])
         write(model, path)
         print(f"{name}: {len(model.graph.node)} nodes, {path.stat().st_size / 1e3:.0f} kB")

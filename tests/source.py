@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"memplace_env": ROOT / "memplace_env", "memplace_agents": ROOT / "agents" / "memplace_agents"}
+PACKAGES = {
+    "memplace_env": ROOT / "memplace_env",
+    "memplace_agents": ROOT / "agents" / "memplace_agents",
+    "memplace_leaderboard": ROOT / "benchmarks" / "memplace_leaderboard",
+}
 
 
 @cache

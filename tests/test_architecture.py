@@ -22,17 +22,17 @@ FLOORS = (
     ("report",),
     ("backends", "envs"),
     ("testing", "agents"),
-    ("leaderboard",),
     ("cli",),
+    ("leaderboard",),
 )
-"""Rooms of memplace_env, and the agents, from the bottom to the top: each imports from itself and from floors below."""
+"""Rooms of memplace_env and the other two packages, bottom to top: each imports from itself and from floors below."""
 
 
 def room(module: str) -> str:
     """Room of a module; the package itself only registers the environments."""
     parts = module.split(".")
-    if parts[0] == "memplace_agents":
-        return "agents"
+    if parts[0] != "memplace_env":
+        return parts[0].removeprefix("memplace_")
     return parts[1] if len(parts) > 1 else "envs"
 
 
@@ -88,10 +88,11 @@ def test_file_names_are_unique():
 
 ONLY_IN = {
     "gymnasium": (
-        *(f"memplace_env.{name}" for name in ("envs", "backends.cuda", "testing", "leaderboard", "cli")),
+        *(f"memplace_env.{name}" for name in ("envs", "backends.cuda", "testing", "cli")),
         "memplace_agents",
+        "memplace_leaderboard",
     ),
-    "memplace_agents": ("memplace_env.leaderboard", "memplace_env.cli", "memplace_agents"),
+    "memplace_agents": ("memplace_leaderboard", "memplace_env.cli", "memplace_agents"),
     "torch": ("memplace_agents", "memplace_env.backends.cuda"),
     "torch_geometric": ("memplace_agents",),
     "tensorboard": ("memplace_agents",),
@@ -118,13 +119,13 @@ ONLY_IN = {
     ),
     "flatbuffers": ("memplace_env.backends.export.tflite_file",),
     "jax": ("memplace_env.program.frontends.stablehlo.library",),
-    "ray": ("memplace_env.leaderboard.ray_cluster",),
+    "ray": ("memplace_leaderboard.ray_cluster",),
     "matplotlib": ("memplace_env.report", "memplace_env.envs.malloc_game.viewer"),
-    "plotly": ("memplace_env.leaderboard.page",),
+    "plotly": ("memplace_leaderboard.page",),
     "playwright": (),
     "axe_playwright_python": (),
-    "typer": ("memplace_env.cli",),
-    "tomlkit": ("memplace_env.machine.accelerator.description", "memplace_env.leaderboard.meta_file"),
+    "typer": ("memplace_env.cli", "memplace_leaderboard.cli"),
+    "tomlkit": ("memplace_env.machine.accelerator.description", "memplace_leaderboard.meta_file"),
 }
 """Modules that may import each library."""
 
@@ -160,9 +161,9 @@ SIMULATORS = (
     "memplace_env.placement.simulator.builtin",
     "memplace_env.placement.simulator.event.event_simulator",
     "memplace_env.placement.simulator.parallel",
-    "memplace_env.leaderboard.black_box",
-    "memplace_env.leaderboard.drawn_machines",
-    "memplace_env.leaderboard.remote_simulator",
+    "memplace_leaderboard.black_box",
+    "memplace_leaderboard.drawn_machines",
+    "memplace_leaderboard.remote_simulator",
     "memplace_env.backends.cuda.simulator",
 )
 """Modules that implement `Simulator`, which takes both."""

@@ -13,7 +13,7 @@ from tests.source import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = [path for path in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
-SUBMISSION = Path("benchmarks") / "submissions" / "quick-native"
+SUBMISSION = Path("benchmarks") / "submissions" / "quick-exact"
 
 
 def commands(workflow):

@@ -22,9 +22,9 @@ from memplace_agents.exact.highs import find_below
 from memplace_agents.exact.second_opinion import Audit
 from memplace_agents.optimality import Proof
 from memplace_env._lib.units import PS
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.pinned import costs_sha256, make_env
-from memplace_env.leaderboard.suite import best_known
+from memplace_leaderboard.pinned import costs_sha256, make_env
 
 SECONDS: Final = 120.0
 """Most processor seconds of each question."""

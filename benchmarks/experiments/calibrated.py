@@ -1,7 +1,7 @@
 """Results of the agent for black boxes on machines whose seeds it does not know, beside its rivals.
 
 The environments are those of suite quick-v1, on five machines of each kind. The machines are those of
-`memplace_env.leaderboard.drawn_machines`, with the seeds 0, 1, ..., which agents get as well. Measurements have 5 %
+`memplace_leaderboard.drawn_machines`, with the seeds 0, 1, ..., which agents get as well. Measurements have 5 %
 noise; every plan is judged without. The best known plan is the best of everything that was run, searches of 4,000 plans
 without noise from the best plan and the optimum of the machine's costs without events and waits included. Times are of
 the processor.
@@ -28,12 +28,12 @@ from memplace_agents.search.evaluator import evaluator_for
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
-from memplace_env.leaderboard.scores import share
-from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
 from memplace_env.placement.compiler import all_backing, native_plan
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
+from memplace_leaderboard.scores import share
+from memplace_leaderboard.suite import LEAST_GAIN, load_suite
 
 CHEAP, NOMINAL, KNOWN = "cheap plans", "exact, nominal costs", "long searches"
 SEEDS, NOISE = 5, 0.05

@@ -1,6 +1,6 @@
 """Worth of a machine that was learned on nine programs to the calibrated agent on ResNet50.
 
-Five machines of `memplace_env.leaderboard.drawn_machines`, whose kinds take turns and whose seeds agents do not know. A
+Five machines of `memplace_leaderboard.drawn_machines`, whose kinds take turns and whose seeds agents do not know. A
 machine is learned from 30 plans of each of the nine programs, each measured once: the plans of all rules, then the
 nominal optimum's with other levels for the weights, or the results, of all ops of some types. Agents then measure
 `BUDGETS` plans of a new program. Measurements have 5 % noise; every plan is judged without. The best known plan is the
@@ -30,10 +30,10 @@ from memplace_agents.calibrated.machine_model import MachineModel, MeasuredProgr
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
-from memplace_env.leaderboard.scores import share
 from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
+from memplace_leaderboard.scores import share
 
 LEARNED_FROM: Final = (
     *("AlexNet", "ConvNeXt-tiny", "DeiT-small", "GPT2", "InceptionV3"),

@@ -16,7 +16,7 @@ from benchmarks.harness import Columns, Experiment, Records, table
 from benchmarks.ledger import Record
 from memplace_agents.exact.dynamic import dynamic_run, lp_bound
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
-from memplace_env.leaderboard.scores import Floats
+from memplace_leaderboard.scores import Floats
 
 GAMES: Final = (
     "RoBERTa-edge-tpu", "ConvNeXt-tiny-edge-tpu", "MatMul-strassen2", "MLP-Mixer-train", "CoAtNet-0-ethos-u65",

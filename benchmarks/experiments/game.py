@@ -16,8 +16,8 @@ from benchmarks.ledger import SETTING, Record
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import GAME, Formulation
-from memplace_env.leaderboard.suite import load_suite
 from memplace_env.report.plans.headlines import stall_note
+from memplace_leaderboard.suite import load_suite
 
 XLA = {f"xla-msa {public.name}": public.options for public in PUBLIC_SETS}
 INSTANT = (*XLA, "greedy-player")

@@ -17,10 +17,11 @@ from benchmarks.ledger import Record
 from benchmarks.proofs import OPEN, kept_plan
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.suite import best_known, load_suite
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.suite import load_suite
 
 GAMES: Final = 2_000
 

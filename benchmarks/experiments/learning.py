@@ -31,9 +31,9 @@ from benchmarks.experiments.learning_runs import (
 from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.harness import Columns, Experiment, Records, Render, Row, data, table
 from benchmarks.ledger import Record
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.scores import Floats
-from memplace_env.leaderboard.suite import best_known
+from memplace_leaderboard.scores import Floats
 
 SECONDS: Final = 60.0
 

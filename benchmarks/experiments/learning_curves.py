@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memplace_env.leaderboard.scores import Floats
 from memplace_env.report.plans.block_kinds import BlockKind
 from memplace_env.report.style import AXIS_PT, BLOCK_COLOURS, FAINT, INK, MUTED, NOTE_PT, PANEL_PT, new_figure, to_png
+from memplace_leaderboard.scores import Floats
 
 COLOURS = [BLOCK_COLOURS[kind] for kind in (BlockKind.WEIGHT, BlockKind.ACTIVATION, BlockKind.INPUT, BlockKind.OUTPUT)]
 """Colours of the searches, in their order."""

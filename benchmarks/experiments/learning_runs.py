@@ -26,9 +26,10 @@ from memplace_agents import Agent
 from memplace_agents.solution import Progress
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.units import PS
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.suite import best_known, load_suite
 from memplace_env.placement.compiler import HEURISTICS
+from memplace_leaderboard.suite import load_suite
 
 KEY = ("id", "solver", "seed", "plans", "seconds", "trial")
 """Fields of a record's key; `plans` or `seconds` limit a run, `trial` marks one that measures an agent's speed."""

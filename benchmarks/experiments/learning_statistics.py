@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ledger import Record
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.scores import Floats, stratified_bootstrap
-from memplace_env.leaderboard.suite import best_known
+from memplace_leaderboard.scores import Floats, stratified_bootstrap
 
 
 def gain(env_id: str, speedup: float) -> float:

@@ -15,8 +15,9 @@ from functools import cache
 
 from benchmarks.harness import ROOT, Columns, Experiment, Records, field, table
 from benchmarks.ledger import Record
-from memplace_env.leaderboard import group_split
+from memplace_env.envs.splits import group_split
 from memplace_env.placement.workloads import is_built, resolve_workload
+from memplace_env.program.model_file import read_bytes
 from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import Listing, catalogue, zoo_path
 from memplace_env.report.quantities import count, size
@@ -39,7 +40,7 @@ def measure(run: Record) -> Record:
         "flops": int(2 * plain.macs.sum() + plain.vector_ops.sum()),
         "weight_bytes": plain.bytes_of(TensorKind.WEIGHT),
         "peak_live_bytes": int(fused.live_bytes.max()),
-        "file_bytes": zoo_path(name).stat().st_size,
+        "file_bytes": len(read_bytes(zoo_path(name), ".onnx")),
         "seconds": seconds,
         "resident_bytes": resident,
     }

@@ -1,6 +1,6 @@
 """Registered ids whose best known plan is proven optimal, by formulation and chip, and all gaps added up.
 
-Counts are those of the leaderboard's whole suites in `suites/best-known.toml`; nothing is measured.
+Counts are those of the leaderboard's whole suites in `memplace_env/envs/best-known.toml`; nothing is measured.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Final
 
 from benchmarks import proofs
 from benchmarks.harness import Experiment, Records
-from memplace_env.leaderboard.scores import Floats
-from memplace_env.leaderboard.suite import best_known, load_suite
+from memplace_env.envs.best_known import best_known
+from memplace_leaderboard.scores import Floats
+from memplace_leaderboard.suite import load_suite
 
 SUITES: Final = {"one-shot-v1": "one-shot ids", "game-v1": "games"}
 PROVEN: Final = 1e-4

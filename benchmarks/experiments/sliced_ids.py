@@ -23,11 +23,12 @@ from benchmarks.harness import Experiment, Records, Row, data, field, millisecon
 from benchmarks.ids_file import IDS, with_variant
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_env.leaderboard.suite import best_known, load_suite
 from memplace_env.placement.compiler import all_backing_report
+from memplace_leaderboard.suite import load_suite
 
 END: Final = "Sliced"
 SHARE: Final = slices.SHARE

@@ -40,13 +40,14 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of, group_split
 from memplace_env.envs.steps.env import CHEAP
-from memplace_env.leaderboard.suite import LEAST_GAIN
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import model_dims
+from memplace_env.program.model_file import format_of
 from memplace_env.program.zoo import zoo_names, zoo_path
+from memplace_leaderboard.suite import LEAST_GAIN
 
 FIELDS = ("formulation", "workload", "accelerator")
 FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
@@ -122,7 +123,7 @@ def settings(candidate: Record) -> list[Record]:
         return [bare(setting) for setting in always]
     dtype, batches = GRID[formulation][chip]
     path = zoo_path(name)
-    if path.suffix == ".program":
+    if format_of(path) == ".program":
         return [{}]
     symbolic = model_dims(path)
     free = [dim for dim in symbolic if dim in DIMS]

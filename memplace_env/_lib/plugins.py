@@ -10,7 +10,8 @@ from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.hints import instead
 
 SIMULATORS, COST_MODELS, AGENTS = "memplace.simulators", "memplace.cost_models", "memplace.agents"
-"""Groups of entry points."""
+COMMANDS, SUITES = "memplace.commands", "memplace.suites"
+"""Groups of entry points. A command is a Typer application; of suites, a function that returns ids by name."""
 
 
 def installed(group: str) -> dict[str, EntryPoint]:

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from memplace_env._lib.compilation import say_when_compiling
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.foreign import shown
+from memplace_env._lib.plugins import COMMANDS, installed, load_plugin
 from memplace_env._lib.version import __version__
 from memplace_env.cli import (
     calibrate,
@@ -27,7 +28,6 @@ from memplace_env.cli import (
     explain,
     export,
     inspect_command,
-    leaderboard,
     lists,
     plan_commands,
     play,
@@ -175,7 +175,13 @@ for panel, commands in _PANELS.items():
     for command, example in commands.items():
         app.command(rich_help_panel=panel, epilog=f"Example: {example}")(command)
     if panel == "Train":
-        app.add_typer(leaderboard.app, name="leaderboard", rich_help_panel="Leaderboard", help=leaderboard.HELP)
+        for name in installed(COMMANDS):
+            try:
+                group = load_plugin(COMMANDS, name, "command", (), MemPlaceError)
+            except MemPlaceError as error:
+                _report(f"warning: {error}")
+            else:
+                app.add_typer(group, name=name, rich_help_panel=name.capitalize())
 
 
 def _show_version(requested: bool) -> None:

@@ -12,8 +12,7 @@ from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.envs.splits import FORMULATIONS, Split, group_split
-from memplace_env.leaderboard.suite import suites
+from memplace_env.envs.splits import FORMULATIONS, Split, group_split, suites
 
 
 def workloads(

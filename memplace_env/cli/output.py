@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.placement.workloads import SUFFIXES
+from memplace_env.program.model_file import format_of, name_of
 
 _LONGEST_NAME = 120
 """Characters of a model in a folder's name at most; file systems allow 255. Our choice."""
@@ -29,16 +30,16 @@ def _long_name(model: str) -> str:
 
     The path is that from the current folder if the file is in it or below, else from the root.
     """
-    if not model.lower().endswith(SUFFIXES):
+    if format_of(model) not in SUFFIXES:
         return model
-    path, here = Path(os.path.abspath(model)).with_suffix(""), Path.cwd()
+    path, here = Path(os.path.abspath(model)).with_name(name_of(model)), Path.cwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path.relative_to(path.anchor)
     return "-".join(shown.parts)[-_LONGEST_NAME:]
 
 
 def short_name(model: str) -> str:
     """Return the model's name, or the stem of its file, for names of folders."""
-    return Path(model).stem if model.lower().endswith(SUFFIXES) else model
+    return name_of(model) if format_of(model) in SUFFIXES else model
 
 
 def slug(name: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from memplace_env._lib.plugins import SUITES, installed
 from memplace_env.envs.registration import Formulation
 from memplace_env.program.zoo import catalogue
 
@@ -62,6 +63,14 @@ def split_suites() -> Mapping[str, tuple[str, ...]]:
             table[f"{formulation}-{group_split(group_of(name, settings))}"].append(traits.env_id(name))
             table[f"{formulation}-{chip_split(chip)}-chips"].append(traits.env_id(name))
     return {suite: tuple(ids) for suite, ids in table.items()}
+
+
+def suites() -> Mapping[str, tuple[str, ...]]:
+    """Return the environment ids by the name of their suite: those of `split_suites`, and of installed plug-ins."""
+    return {
+        **split_suites(),
+        **{name: ids for point in installed(SUITES).values() for name, ids in point.load()().items()},
+    }
 
 
 def family_of(name: str, settings: Mapping[str, Any]) -> str:

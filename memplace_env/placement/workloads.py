@@ -11,11 +11,12 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
+from memplace_env.program.model_file import format_of
 from memplace_env.program.program import Program
 
 STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
 SUFFIXES: Final = (".onnx", ".tflite", ".program", *STABLEHLO)
-"""Suffixes of the files that are workloads."""
+"""Suffixes of the files that are workloads; any of them may be compressed, as in net.onnx.xz."""
 
 WorkloadSpec = Program | str | os.PathLike[str]
 
@@ -59,7 +60,7 @@ def resolve_workload(
     if not isinstance(spec, str | os.PathLike):
         raise WorkloadError(f"A workload is a name, a path or a Program, not {type(spec).__name__}.")
     path = named_file(spec)
-    kind = path.suffix.lower()
+    kind = format_of(path)
     if kind == ".program":
         refuse_settings("A saved Program", **settings)
         return Program.load(path)
@@ -115,7 +116,7 @@ def _check_types(batch: object, dims: object, **names: object) -> None:
 
 def is_path(spec: str) -> bool:
     """Return whether a text means a file, and not a name of the zoo."""
-    return spec.lower().endswith(SUFFIXES) or "/" in spec or os.sep in spec
+    return spec.lower().removesuffix(".xz").endswith(SUFFIXES) or "/" in spec or os.sep in spec
 
 
 def named_file(spec: str | os.PathLike[str]) -> Path:
@@ -139,7 +140,7 @@ def is_built(spec: WorkloadSpec) -> bool:
     """
     if isinstance(spec, Program) or (isinstance(spec, str) and spec.startswith("synthetic:")):
         return True
-    return isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() == ".program"
+    return isinstance(spec, str | os.PathLike) and format_of(named_file(spec)) == ".program"
 
 
 def has_own_types(spec: WorkloadSpec) -> bool:
@@ -148,7 +149,7 @@ def has_own_types(spec: WorkloadSpec) -> bool:
     Raises:
         WorkloadError: the zoo has no such name.
     """
-    return is_built(spec) or (isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() in STABLEHLO)
+    return is_built(spec) or (isinstance(spec, str | os.PathLike) and format_of(named_file(spec)) in STABLEHLO)
 
 
 def symbolic_dims(spec: str) -> tuple[str, ...] | None:
@@ -162,12 +163,12 @@ def symbolic_dims(spec: str) -> tuple[str, ...] | None:
             Program.load(named_file(spec))
         return None
     path = named_file(spec)
-    if path.suffix.lower() in STABLEHLO:
+    if format_of(path) in STABLEHLO:
         from memplace_env.program.frontends.stablehlo import check_stablehlo
 
         check_stablehlo(path)
         return ()
-    if path.suffix.lower() == ".tflite":
+    if format_of(path) == ".tflite":
         from memplace_env.program.frontends.tflite import check_tflite
 
         check_tflite(path)

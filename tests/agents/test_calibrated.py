@@ -17,7 +17,6 @@ from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.wrappers import MeasurementNoise
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import BuiltinSimulator, EventSimulator, evaluate_plan, time_plan
@@ -25,6 +24,7 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing import check_agent
 from memplace_env.testing.strategies import game_tasks, tasks
+from memplace_leaderboard.black_box import BlackBox
 from tests.thorough import examples
 
 ONE_SHOT = "synthetic:diamond?ops=9&seed=1"

@@ -13,12 +13,12 @@ from memplace_agents.calibrated.cost_factors import FACTOR_SIGMA, LATENCY, SCALE
 from memplace_agents.calibrated.machine_model import LATENCY_SIGMA, PROGRAM_SIGMA, MachineModel, MeasuredProgram
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing.strategies import tasks
+from memplace_leaderboard.black_box import BlackBox
 from tests.thorough import examples
 
 

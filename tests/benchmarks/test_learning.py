@@ -17,10 +17,10 @@ from benchmarks.experiments import learning_runs as runs
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.ledger import Record
+from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.suite import best_known
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard.pinned import task_of
 
 GAME, MAP = learning.GAMES[0], learning.IDS[0]
 OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event")

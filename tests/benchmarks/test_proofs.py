@@ -6,9 +6,9 @@ import pytest
 from benchmarks import leaderboard_known, proofs
 from benchmarks.experiments import learning
 from memplace_agents import make_agent
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.suite import best_known
+from memplace_env.envs.best_known import best_known
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard.pinned import task_of
 
 GAME, MAP = "MallocGame-NeRF-edge-tpu-v0", "MemPlace-NeRF-v0"
 

@@ -14,9 +14,9 @@ import typer
 from memplace_env import __version__
 from memplace_env.cli.app import app
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard import SPLITS, suites
 from memplace_env.machine.accelerator import accelerator_names
 from memplace_env.program.zoo import zoo_names
+from memplace_leaderboard import SPLITS, suites
 from tests.cli.conftest import MODEL, Run
 
 TRAITS = (Formulation.ONE_SHOT.traits, Formulation.GAME.traits)

@@ -173,7 +173,7 @@ def resumptions(moments: int) -> Iterator[tuple[int, Trial]]:
 
 def submission(out: Path) -> tuple[list[str], Any]:
     """Return the names of a submission's files, and its contents without seconds."""
-    from memplace_env.leaderboard.verifying import read
+    from memplace_leaderboard.verifying import read
 
     found = read(out)
     runs = [
@@ -292,8 +292,8 @@ def wrong_replay(place: Path) -> str:
 def wrong_submission(out: Path) -> str:
     """Return what is half written in the folder of a submission that was interrupted; empty if nothing is."""
     from memplace_env._lib.errors import MemPlaceError
-    from memplace_env.leaderboard.folder import META, RUNS, read_runs
-    from memplace_env.leaderboard.meta_file import read_meta
+    from memplace_leaderboard.folder import META, RUNS, read_runs
+    from memplace_leaderboard.meta_file import read_meta
 
     try:
         if (out / META).exists():

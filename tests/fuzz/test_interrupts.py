@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import verifying
-from memplace_env.leaderboard.entry import Entry, Point
-from memplace_env.leaderboard.folder import META, RUNS
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import resolve_task
+from memplace_leaderboard import verifying
+from memplace_leaderboard.entry import Entry, Point
+from memplace_leaderboard.folder import META, RUNS
 from tests.fuzz import UNHEEDED, interrupts
 from tests.fuzz.interrupts import Ended
 

@@ -18,13 +18,13 @@ from memplace_agents.learning import safe_files
 from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env._lib.foreign import SENTENCE
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.entry import Entry
-from memplace_env.leaderboard.folder import META, RUNS
-from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.machine.accelerator.load import find
 from memplace_env.placement.compiler import native_plan, native_report
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import from_spec, random_dag
+from memplace_leaderboard.entry import Entry
+from memplace_leaderboard.folder import META, RUNS
+from memplace_leaderboard.submission import Meta, Submission
 from tests.fuzz import Wrong, __main__, campaign, worker
 from tests.fuzz.kinds import (
     chips,

@@ -9,16 +9,17 @@ from types import SimpleNamespace
 import gymnasium as gym
 
 import memplace_agents
+from memplace_env.envs.best_known import Known
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split
-from memplace_env.leaderboard.entry import Entry, Point
-from memplace_env.leaderboard.leaderboard_tables import Remarks
-from memplace_env.leaderboard.page.content import PageData
-from memplace_env.leaderboard.page.data import page_data
-from memplace_env.leaderboard.rerun_record import RerunRecord
-from memplace_env.leaderboard.standings import standings
-from memplace_env.leaderboard.submission import Meta, Submission, Training
-from memplace_env.leaderboard.suite import Budget, Instance, Known, Suite, Track
+from memplace_leaderboard.entry import Entry, Point
+from memplace_leaderboard.leaderboard_tables import Remarks
+from memplace_leaderboard.page.content import PageData
+from memplace_leaderboard.page.data import page_data
+from memplace_leaderboard.rerun_record import RerunRecord
+from memplace_leaderboard.standings import standings
+from memplace_leaderboard.submission import Meta, Submission, Training
+from memplace_leaderboard.suite import Budget, Instance, Suite, Track
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&amp;<b>bold</b>"
 LONG = "A-name-that-nobody-can-read-in-a-narrow-column-because-it-does-not-end-for-a-long-time"

@@ -15,9 +15,9 @@ import numpy as np
 
 from memplace_agents import Agent
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.pinned import make_env
 from memplace_env.placement.compiler import HEURISTICS, native_plan
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard.pinned import make_env
 
 
 class Cheat(Agent):

@@ -14,7 +14,7 @@ PLAN = "#view=plan&form=game&id=MallocGame-Evoformer-pairs-v0"
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory):
-    from memplace_env.leaderboard.page import build_page
+    from memplace_leaderboard.page import build_page
     from tests.leaderboard.boards import small_page
 
     return build_page(tmp_path_factory.mktemp("page") / "site", small_page()).as_uri()
@@ -38,7 +38,7 @@ def picture(page):
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     """A submission with five seeds, as it is made."""
-    from memplace_env.leaderboard import running
+    from memplace_leaderboard import running
     from tests.leaderboard.tampering import SUITE
 
     out = tmp_path_factory.mktemp("submissions") / "honest"

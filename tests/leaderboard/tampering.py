@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard.folder import META, RUNS, read_runs, write_runs
-from memplace_env.leaderboard.meta_file import read_meta, write_meta
-from memplace_env.leaderboard.suite import load_suite
-from memplace_env.leaderboard.verifying import verify
+from memplace_leaderboard.folder import META, RUNS, read_runs, write_runs
+from memplace_leaderboard.meta_file import read_meta, write_meta
+from memplace_leaderboard.suite import load_suite
+from memplace_leaderboard.verifying import verify
 
 SUITE = load_suite("quick-v1")
 

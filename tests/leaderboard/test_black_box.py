@@ -14,7 +14,6 @@ from scipy.stats import spearmanr
 
 from memplace_agents import GameLocalSearch, GreedyPlayer, LocalSearch
 from memplace_env._lib.errors import SimulatorError
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.compiler import all_backing, native_plan, place_levels
 from memplace_env.placement.resolve_task import resolve_task
@@ -24,6 +23,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.testing import check_simulator
 from memplace_env.testing.instances import plans_of
 from memplace_env.testing.strategies import tasks
+from memplace_leaderboard.black_box import BlackBox
 from tests.agents.quick import make_quick
 from tests.thorough import examples
 
@@ -79,7 +79,7 @@ def test_another_process_measures_the_same(resnet):
     code = f"""
 from dataclasses import replace
 from memplace_env.placement.compiler import native_plan
-from memplace_env.leaderboard.black_box import BlackBox
+from memplace_leaderboard.black_box import BlackBox
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 task = resolve_task(**{RESNET!r})

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import folder as files
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.board import Board
-from memplace_env.leaderboard.checks import FASTEST_USE_S
-from memplace_env.leaderboard.entry import Point
-from memplace_env.leaderboard.folder import META, RUNS, read_runs, to_line
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.pinned import make_env, task_of
-from memplace_env.leaderboard.row_names import check_unique
-from memplace_env.leaderboard.suite import load_suite
-from memplace_env.leaderboard.verifying import rerun, verify
 from memplace_env.placement.compiler import native_plan
+from memplace_leaderboard import folder as files
+from memplace_leaderboard import running
+from memplace_leaderboard.board import Board
+from memplace_leaderboard.checks import FASTEST_USE_S
+from memplace_leaderboard.entry import Point
+from memplace_leaderboard.folder import META, RUNS, read_runs, to_line
+from memplace_leaderboard.jobs import judge
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.pinned import make_env, task_of
+from memplace_leaderboard.row_names import check_unique
+from memplace_leaderboard.suite import load_suite
+from memplace_leaderboard.verifying import verify
 from tests.leaderboard.tampering import SUITE, change, change_first, change_meta, refused, write_lines
 
 FIRST, SECOND = list(SUITE.instances)[:2]
@@ -30,7 +31,6 @@ FIRST, SECOND = list(SUITE.instances)[:2]
 def test_an_honest_one_is_accepted(honest):
     submission = verify(honest)
     assert len(submission.entries) == 4 * 5
-    rerun(honest, submission, submission.entries[7])
 
 
 def test_writing_and_reading_change_nothing(folder):
@@ -98,7 +98,7 @@ def test_too_many_evaluations(folder):
 
 def test_a_suite_that_was_changed_here(folder, monkeypatch):
     """Should the code make another program of an id than the suite pinned, nothing can be compared."""
-    from memplace_env.leaderboard import pinned
+    from memplace_leaderboard import pinned
 
     monkeypatch.setattr(pinned, "costs_sha256", lambda costs: "other")
     pinned.pinned.cache_clear()
@@ -228,12 +228,7 @@ def test_the_name_of_an_agent_with_other_options(folder):
 
 
 @pytest.mark.parametrize("agent", ["subprocess:Popen", "os:getcwd", "json:JSONDecoder"])
-def test_what_is_no_agent_is_not_called(folder, agent, tmp_path):
-    source = {"kind": "package", "name": "stranger", "version": "1", "sha256": "0"}
-    change_meta(
-        folder, name="stranger", agent=agent, source=source, options={"args": ["touch", str(tmp_path / "owned")]}
-    )
-    submission = verify(folder)
+def test_what_is_no_agent_is_not_called(agent, tmp_path):
     with pytest.raises(LeaderboardError, match="not an agent"):
-        rerun(folder, submission, submission.entries[0])
+        judge().describe(agent, {"args": ["touch", str(tmp_path / "owned")]})
     assert not (tmp_path / "owned").exists()

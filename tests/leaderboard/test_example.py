@@ -33,11 +33,11 @@ def memplace(place, *arguments, code=0):
 def test_the_example_from_run_to_page(place):
     options = "--budget", "100", "--option", "changes=3"
     memplace(place, "leaderboard", "run", "climber:Climber", *options, "--out", "it's mine")
-    again = "leaderboard", "verify", "it's mine", "--rerun", "2", "--json"
+    again = "leaderboard", "rerun", "it's mine", "--record", "reruns.jsonl", "--json"
     (unknown,) = json.loads(memplace(place, *again, code=1).stdout)
     assert "names code of its own" in unknown["error"]
-    (result,) = json.loads(memplace(place, *again, "--agent", "climber:Climber").stdout)
-    assert result == {"folder": "it's mine", "ok": True, "plans": 4 * 5, "rerun": 2, "error": None}
+    (result,) = json.loads(memplace(place, "leaderboard", "verify", "it's mine", "--json").stdout)
+    assert result == {"folder": "it's mine", "ok": True, "plans": 4 * 5, "error": None}
     rows = json.loads(memplace(place, "leaderboard", "table", "it's mine", "--json").stdout)["rows"]
     (own,) = [row for row in rows if row["submission"] == "climber" and row["budget"] == "100"]
     assert own["standing"] == "declared"

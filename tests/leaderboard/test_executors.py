@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memplace_env._lib.errors import WorkerError
-from memplace_env.leaderboard.executors import run_all
+from memplace_leaderboard.executors import run_all
 from tests.patience import patience
 
 TASKS = [f"task {number}" for number in range(12)]
@@ -69,7 +69,7 @@ def test_the_folder_of_the_caller_is_found(tmp_path, monkeypatch):
 def test_an_interrupt_ends_everybody():
     code = """
 import time
-from memplace_env.leaderboard.executors import run_all
+from memplace_leaderboard.executors import run_all
 for task, _ in run_all([0.0, 0.0, 60.0, 60.0], time.sleep, 2):
     print(task, flush=True)
 """

@@ -3,8 +3,8 @@
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.folder import META
+from memplace_leaderboard import running
+from memplace_leaderboard.folder import META
 from tests.leaderboard.tampering import SUITE, refused
 
 

@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import numpy as np
 
 from memplace_env.envs.splits import split_suites
-from memplace_env.leaderboard import checks, folder, judge, judged_machine, plan_wire, rerun_record, rerunning
-from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
-from memplace_env.leaderboard.entry import Point
-from memplace_env.leaderboard.folder import AGENT, META, RUNS, to_line
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.plan_wire import to_bytes
-from memplace_env.leaderboard.remote_simulator import MEASURE
-from memplace_env.leaderboard.submission import Submission, Training
-from memplace_env.leaderboard.suite import REFERENCE, load_suite
-from memplace_env.leaderboard.verifying import read
 from memplace_env.placement.compiler import HEURISTICS, all_backing, native_plan
+from memplace_leaderboard import checks, folder, judge, judged_machine, plan_wire, rerun_record, rerunning
+from memplace_leaderboard.drawn_machines import MeasuredMachine, drawn_machine
+from memplace_leaderboard.entry import Point
+from memplace_leaderboard.folder import AGENT, META, RUNS, to_line
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.plan_wire import to_bytes
+from memplace_leaderboard.remote_simulator import MEASURE
+from memplace_leaderboard.submission import Submission, Training
+from memplace_leaderboard.suite import REFERENCE, load_suite
+from memplace_leaderboard.verifying import read
 from tests.leaderboard.tampering import SUITE
 from tests.leaderboard.test_rerunning import RECORD
 from tests.mutation import Case, decides, judges, noted, raises, unnoticed, with_limits

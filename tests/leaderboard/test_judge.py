@@ -18,20 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import checks, contestant, jobs, judge_pipe, machine_reference, running, verifying
-from memplace_env.leaderboard import judge as judges
-from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
-from memplace_env.leaderboard.folder import META, RUNS
-from memplace_env.leaderboard.jobs import Job, play
-from memplace_env.leaderboard.judge import Judge
-from memplace_env.leaderboard.judge_pipe import JudgePipe
-from memplace_env.leaderboard.judged_machine import JudgedMachine
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
-from memplace_env.leaderboard.remote_simulator import MEASURED, REFUSED
-from memplace_env.leaderboard.suite import Budget, load_suite
 from memplace_env.placement.compiler import HEURISTICS, all_backing, native_plan
+from memplace_leaderboard import checks, contestant, jobs, judge_pipe, machine_reference, running, verifying
+from memplace_leaderboard import judge as judges
+from memplace_leaderboard.drawn_machines import MeasuredMachine, drawn_machine
+from memplace_leaderboard.folder import META, RUNS
+from memplace_leaderboard.jobs import Job, play
+from memplace_leaderboard.judge import Judge
+from memplace_leaderboard.judge_pipe import JudgePipe
+from memplace_leaderboard.judged_machine import JudgedMachine
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.plan_wire import from_bytes, to_bytes
+from memplace_leaderboard.remote_simulator import MEASURED, REFUSED
+from memplace_leaderboard.suite import Budget, load_suite
 from tests.leaderboard import cheating_agents
 from tests.patience import patience
 

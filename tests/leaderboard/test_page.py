@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError, VisualizationError
-from memplace_env.leaderboard import free_rules
-from memplace_env.leaderboard.board import Board
-from memplace_env.leaderboard.page import PageData, build_page
-from memplace_env.leaderboard.verifying import read
+from memplace_leaderboard import free_rules
+from memplace_leaderboard.board import Board
+from memplace_leaderboard.page import PageData, build_page
+from memplace_leaderboard.verifying import read
 from tests.source import ROOT
 
-PACKAGES = ROOT / "memplace_env"
-STATIC, SHARED = PACKAGES / "leaderboard" / "page" / "static", PACKAGES / "report" / "plan_page" / "static"
+STATIC = ROOT / "benchmarks" / "memplace_leaderboard" / "page" / "static"
+SHARED = ROOT / "memplace_env" / "report" / "plan_page" / "static"
 
 
 def page(**changes):

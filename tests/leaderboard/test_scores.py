@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import scores as s
+from memplace_leaderboard import scores as s
 from tests.thorough import examples
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]) | st.floats(0, 1.5, width=32)

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import LeaderboardError
+from memplace_env.envs.best_known import Known
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.cells import cells
-from memplace_env.leaderboard.entry import Entry, Point
-from memplace_env.leaderboard.leaderboard_tables import Remarks, markdown
-from memplace_env.leaderboard.rerun_record import RerunRecord
-from memplace_env.leaderboard.scores import share
-from memplace_env.leaderboard.standings import standings
-from memplace_env.leaderboard.submission import Meta, Standing, Submission, Training
-from memplace_env.leaderboard.suite import LEAST_GAIN, Budget, Instance, Known, Suite, Track
+from memplace_leaderboard.cells import cells
+from memplace_leaderboard.entry import Entry, Point
+from memplace_leaderboard.leaderboard_tables import Remarks, markdown
+from memplace_leaderboard.rerun_record import RerunRecord
+from memplace_leaderboard.scores import share
+from memplace_leaderboard.standings import standings
+from memplace_leaderboard.submission import Meta, Standing, Submission, Training
+from memplace_leaderboard.suite import LEAST_GAIN, Budget, Instance, Suite, Track
 from tests.thorough import examples
 
 MAPS, GAME = Formulation.ONE_SHOT, Formulation.GAME

@@ -1,18 +1,19 @@
 """The splits: nothing in test shares a family with train, and every environment is in exactly one suite of a kind."""
 
+import tomllib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env
-from memplace_env._lib.errors import LeaderboardError
-from memplace_env.envs.splits import FORMULATIONS, group_of
-from memplace_env.leaderboard import SPLITS, chip_split, group_split, load_suite, suite_names, suites
-from memplace_env.leaderboard import suite as suite_module
-from memplace_env.leaderboard.references import known
-from memplace_env.leaderboard.suite import best_known
+from memplace_env._lib.errors import EnvError
+from memplace_env.envs.best_known import best_known
+from memplace_env.envs.splits import FORMULATIONS, SPLITS, chip_split, group_of, group_split, suites
 from memplace_env.machine.accelerator import accelerator_names
 from memplace_env.program.zoo import catalogue
+from memplace_leaderboard import load_suite, suite_names
+from memplace_leaderboard.references import known
 
 
 def test_each_environment_is_once_in_each_kind_of_suite():
@@ -87,11 +88,11 @@ def test_of_every_id_in_slices_a_plan_and_a_bound_are_known():
 
 
 def test_a_bound_above_the_best_known_plan_is_refused(monkeypatch):
-    text = b'["MemPlace-A-v0"]\ncheap_ps = 9\nbest_ps = 5\nbound_ps = 6\n'
-    monkeypatch.setattr(suite_module, "_read", lambda name: text)
+    rows = {"MemPlace-A-v0": {"cheap_ps": 9, "best_ps": 5, "bound_ps": 6}}
+    monkeypatch.setattr(tomllib, "loads", lambda text: rows)
     best_known.cache_clear()
     try:
-        with pytest.raises(LeaderboardError, match="the bound of MemPlace-A-v0, 6 ps, is above its best plan, 5 ps"):
+        with pytest.raises(EnvError, match="the bound of MemPlace-A-v0, 6 ps, is above its best plan, 5 ps"):
             best_known()
     finally:
         best_known.cache_clear()

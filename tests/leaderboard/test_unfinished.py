@@ -7,11 +7,11 @@ import pytest
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env._lib.files import alone
-from memplace_env.leaderboard import folder as files
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, read_runs
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.verifying import verify
+from memplace_leaderboard import folder as files
+from memplace_leaderboard import running
+from memplace_leaderboard.folder import META, RUNS, UNFINISHED, append_run, read_runs
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.verifying import verify
 from tests.leaderboard.tampering import refused
 
 

@@ -21,6 +21,7 @@ from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan, traffic_bound_ps
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task, derived
+from memplace_env.program.model_file import read_bytes
 from memplace_env.program.program import Program
 from memplace_env.program.zoo import zoo_path
 from memplace_env.testing import RandomCosts
@@ -149,7 +150,7 @@ def test_plans_of_environments_carry_settings():
 
 def test_paths_and_numpy_numbers_are_settings_too(tmp_path):
     model = tmp_path / "mine.onnx"
-    model.write_bytes(zoo_path("AlexNet").read_bytes())
+    model.write_bytes(read_bytes(zoo_path("AlexNet"), ".onnx"))
     chip = Path(memplace_env.__file__).parent / "machine" / "accelerator" / "presets" / "tpu-v4i.toml"
     task = resolve_task(model, chip, batch=np.int64(2))
     assert task.settings["workload"] == str(model)

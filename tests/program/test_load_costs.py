@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, shape_inference
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from memplace_env.program.model_file import read_bytes
 from memplace_env.program.program import GEOMETRY
 from memplace_env.program.zoo import zoo_path
 from tests.program.models import LIGHT, load, node, weight
@@ -59,7 +60,7 @@ def count_naively(proto: ModelProto) -> dict[str, int]:
 
 
 def bound(path: Any, sizes: dict[str, int]) -> ModelProto:
-    proto = onnx.load(path)
+    proto = onnx.load_model_from_string(read_bytes(path, ".onnx"))
     for value in proto.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import lzma
 import os
 from pathlib import Path
 
@@ -12,7 +13,11 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program import model_file
 from memplace_env.program.frontends.onnx import load_onnx
+from memplace_env.program.model_file import read_bytes
+from memplace_env.program.zoo import zoo_path
 from tests.program.models import load, load_model, model, node, weight
 
 RELU = [node("Relu", "x", "y")]
@@ -39,6 +44,29 @@ def test_truncated_file(tmp_path: Path) -> None:
     path.write_bytes(model(RELU, {"x": [1, 4]}).SerializeToString()[:-3])
     with pytest.raises(WorkloadError, match="cut short"):
         load_onnx(path)
+
+
+def test_compressed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may be compressed; what is damaged, cut short or a bomb is one error, of bounded memory."""
+    whole = read_bytes(zoo_path("AlexNet"), ".onnx")
+    packed = lzma.compress(whole)
+    file, plain = tmp_path / "net.ONNX.xz", tmp_path / "net.onnx"
+    file.write_bytes(packed)
+    plain.write_bytes(whole)
+    assert load_onnx(file, batch=1).sha256 == load_onnx(plain, batch=1).sha256
+    assert load_onnx(file, batch=1).name == "net"
+    for content, message in (
+        (whole, "Input format not supported"),
+        (packed[:-9], "it is cut short"),
+        (packed[:-9] + whole, "Corrupt"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(WorkloadError, match=message):
+            resolve_workload(file, batch=1)
+    file.write_bytes(packed)
+    monkeypatch.setattr(model_file, "MAX_FILE_BYTES", len(whole) - 1)
+    with pytest.raises(WorkloadError, match="it holds more than"):
+        resolve_workload(file, batch=1)
 
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:

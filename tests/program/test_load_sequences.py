@@ -12,6 +12,7 @@ from onnx import NodeProto, helper, numpy_helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
+from memplace_env.program.model_file import read_bytes
 from memplace_env.program.zoo import zoo_path
 from tests.program.models import load, names, node, operand_names, result_names
 
@@ -31,7 +32,7 @@ def as_sequence(split: NodeProto, size: int) -> tuple[list[NodeProto], list[Any]
 
 
 def test_gpt2_with_sequences_is_the_program_of_gpt2(tmp_path: Path) -> None:
-    proto = onnx.load(zoo_path("GPT2"))
+    proto = onnx.load_model_from_string(read_bytes(zoo_path("GPT2"), ".onnx"))
     nodes: list[NodeProto] = []
     for original in proto.graph.node:
         if original.op_type == "Split":

@@ -17,6 +17,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
 from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits, type_name
 from memplace_env.program.frontends.onnx import inferred_graph
+from memplace_env.program.model_file import format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 
 
@@ -98,7 +99,7 @@ def source_of(task: Task) -> Source:
     """
     program, settings = task.program, task.settings
     workload = settings.get("workload")
-    if not program.op_nodes or workload is None or named_file(workload).suffix.lower() != ".onnx":
+    if not program.op_nodes or workload is None or format_of(named_file(workload)) != ".onnx":
         raise ExecutionError(
             f"{program.name!r} cannot be executed, as it does not come from an ONNX file; only those define what "
             "each op computes. Training steps from JAX, .tflite and .program files and synthetic programs are only "
@@ -138,7 +139,7 @@ def source_of(task: Task) -> Source:
 def _model(file: str | os.PathLike[str]) -> onnx.ModelProto:
     """Return the model with the weights that are stored in the file itself."""
     try:
-        model = onnx.load(file, load_external_data=False)
+        model = onnx.load_model_from_string(read_bytes(Path(file), ".onnx"))
         return inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:  # protobuf's back ends raise different types
         raise WorkloadError(f"{file} can no longer be read: {error}.") from error

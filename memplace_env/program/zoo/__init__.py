@@ -20,7 +20,7 @@ DEFAULT_DIMS: Final[Mapping[str, int]] = {
 }
 """Default sizes of the zoo's symbolic dims."""
 
-SUFFIXES: Final = (".onnx", ".program")
+SUFFIXES: Final = (".onnx.xz", ".program")
 """File name suffixes of the programs."""
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomlkit
 
-from memplace_env.leaderboard.folder import META, RUNS
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.verifying import verify
+from memplace_leaderboard.folder import META, RUNS
+from memplace_leaderboard.submission import Submission
+from memplace_leaderboard.verifying import verify
 from tests.fuzz import Wrong
 from tests.fuzz.documents import damaged, mutated, strange
 
@@ -34,8 +34,8 @@ class Honest(NamedTuple):
 
 def prepare(folder: Path) -> Honest:
     """Return the smallest suite, searched with ten plans."""
-    from memplace_env.leaderboard.running import describe, run
-    from memplace_env.leaderboard.suite import load_suite
+    from memplace_leaderboard.running import describe, run
+    from memplace_leaderboard.suite import load_suite
 
     suite = load_suite("quick-v1")
     out = folder / "honest"

@@ -50,7 +50,7 @@ KNOW_OVERHEAD = {
     "memplace_agents.exact.second_opinion",  # likewise
     "memplace_agents.calibrated.cost_factors",  # multiplies it by a factor
     "memplace_env.placement.simulator.event.event_simulator",  # hands it to a kernel
-    "memplace_env.leaderboard.black_box",  # a machine with other costs
+    "memplace_leaderboard.black_box",  # a machine with other costs
 }
 """Besides `costs` and `testing`."""
 

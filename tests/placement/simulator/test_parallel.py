@@ -11,12 +11,12 @@ import pytest
 
 from memplace_agents import GameLocalSearch, LocalSearch, RandomSearch
 from memplace_env._lib.errors import AgentError, SimulatorError, WorkerError
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.simulator import BuiltinSimulator, ParallelSimulator, Report, evaluate_plan, evaluate_plans
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing import check_simulator
 from memplace_env.testing.instances import plans_of
+from memplace_leaderboard.black_box import BlackBox
 from tests.agents.quick import make_quick
 from tests.by_hand import three_op_task
 

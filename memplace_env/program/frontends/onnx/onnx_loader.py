@@ -34,7 +34,7 @@ from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
 from memplace_env.program.frontends.onnx.traced import advised
 from memplace_env.program.limits import check_trips
-from memplace_env.program.model_file import errors_named
+from memplace_env.program.model_file import errors_named, name_of
 from memplace_env.program.program import Program
 
 _STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
@@ -82,7 +82,7 @@ def load_onnx(
         with errors_named(file):
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
-            program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+            program = assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
     if graph.choices:
         warnings.warn(f"{file}: {_choices_note(graph.choices, dtype, fusion)}", stacklevel=2)
     return program

@@ -26,7 +26,7 @@ from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_modul
 from memplace_env.program.frontends.stablehlo.stablehlo_schedule import scheduled
 from memplace_env.program.frontends.stablehlo.tracer import Trace, trace
 from memplace_env.program.limits import check_trips
-from memplace_env.program.model_file import errors_named, read_bytes
+from memplace_env.program.model_file import errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 _SUFFIX: Final = ".mlir"
@@ -67,7 +67,7 @@ def load_stablehlo(
     file = Path(source)
     data = read_bytes(file, _SUFFIX)
     with errors_named(file):
-        return _program(read_module(data), file.stem if name is None else name, dtype, fusion, trips, weights)
+        return _program(read_module(data), name_of(file) if name is None else name, dtype, fusion, trips, weights)
 
 
 def check_stablehlo(path: str | os.PathLike[str]) -> None:

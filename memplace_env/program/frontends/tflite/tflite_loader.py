@@ -15,7 +15,7 @@ from memplace_env.program.frontends.tflite.paddings import fold_paddings
 from memplace_env.program.frontends.tflite.tflite_graph import to_graph
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
-from memplace_env.program.model_file import errors_named, read_bytes
+from memplace_env.program.model_file import errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 
@@ -58,7 +58,7 @@ def load_tflite(
         graph = to_graph(model)
         ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
         computed_in = computing_dtype(ops, dtype)
-        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+        return assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
 
 
 def check_tflite(path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,1 @@
+"""`memplace leaderboard`: what the command line of `memplace_env` gets from this package by an entry point."""

@@ -1,0 +1,44 @@
+"""Best known plans' latencies and proven bounds of registered environments, kept in `best-known.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from memplace_env._lib.errors import EnvError
+
+
+@dataclass(frozen=True)
+class Known:
+    """Best known results of an instance, in ps.
+
+    Attributes:
+        cheap_ps: latency of the best plan of a rule that does not search.
+        best_ps: latency of the best known plan.
+        bound_ps: proven lower bound; the best known plan is optimal where the two agree to 0.01 %.
+    """
+
+    cheap_ps: int
+    best_ps: int
+    bound_ps: int
+
+
+@lru_cache
+def best_known() -> Mapping[str, Known]:
+    """Return the best known results of each instance by id.
+
+    Raises:
+        EnvError: if a bound is above the best plan, so that it is false.
+    """
+    rows = tomllib.loads(files("memplace_env.envs").joinpath("best-known.toml").read_text("utf-8"))
+    known = {env_id: Known(**fields) for env_id, fields in rows.items()}
+    for env_id, row in known.items():
+        if row.bound_ps > row.best_ps:
+            raise EnvError(
+                f"best-known.toml: the bound of {env_id}, {row.bound_ps} ps, is above its best plan, {row.best_ps} ps; "
+                "remove that row's bound."
+            )
+    return known
