@@ -21,7 +21,7 @@ from numba.np.numpy_support import as_dtype
 from numpy.typing import NDArray
 
 
-class Rows(NamedTuple):
+class AddressRows(NamedTuple):
     """Many arrays, or NamedTuples of arrays and scalars, of one type: number i has row i of addresses.
 
     Attributes:
@@ -32,9 +32,9 @@ class Rows(NamedTuple):
     like: Any
     rows: NDArray[np.int64]
 
-    def part(self, first: int, last: int) -> Rows:
+    def part(self, first: int, last: int) -> AddressRows:
         """Return first..last-1 of them."""
-        return Rows(self.like, self.rows[first:last])
+        return AddressRows(self.like, self.rows[first:last])
 
 
 def row_of(part: Any) -> NDArray[np.int64]:
@@ -53,7 +53,7 @@ def row_of(part: Any) -> NDArray[np.int64]:
     return np.array(row, dtype=np.int64)
 
 
-def at(rows: Rows, index: int) -> Any:
+def at(rows: AddressRows, index: int) -> Any:
     """Return a view of number `index`; in kernels only."""
     raise NotImplementedError(f"Views of addresses are for kernels, not for number {index} of {len(rows.rows)}.")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.array_rows import Rows, row_of
+from memplace_env._lib.array_rows import AddressRows, row_of
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -75,11 +75,11 @@ class Batch(ABC, Generic[Problem]):
         self.problems, self.states = list(problems), [state.copy() for state in states]
         self.heads = np.stack([state[: self.HEAD] for state in states])
         self._rows = [
-            Rows(like, np.stack([problem.part_rows[part] for problem in problems]))
+            AddressRows(like, np.stack([problem.part_rows[part] for problem in problems]))
             for part, like in enumerate(problems[0].parts)
         ]
         self._owns_rows = True  # forks share the rows of problems until one of them turns to another problem
-        self._state_rows: Rows | None = None
+        self._state_rows: AddressRows | None = None
         self._constants: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
@@ -104,10 +104,10 @@ class Batch(ABC, Generic[Problem]):
         return other
 
     @property
-    def parts(self) -> list[Rows]:
-        """What kernels read and change: `Rows` of each part of the problems, and of the states."""
+    def parts(self) -> list[AddressRows]:
+        """`AddressRows` of each part of the problems, and of the states, for kernels."""
         if self._state_rows is None:
-            self._state_rows = Rows(self.states[0], np.stack([row_of(state) for state in self.states]))
+            self._state_rows = AddressRows(self.states[0], np.stack([row_of(state) for state in self.states]))
         return [*self._rows, self._state_rows]
 
     @property
@@ -134,7 +134,7 @@ class Batch(ABC, Generic[Problem]):
 
     def _turn_to(self, index: int, problem: Problem) -> None:
         if not self._owns_rows:
-            self._rows, self._owns_rows = [Rows(like, rows.copy()) for like, rows in self._rows], True
+            self._rows, self._owns_rows = [AddressRows(like, rows.copy()) for like, rows in self._rows], True
         self.problems[index], self._constants = problem, {}
         for part, row in zip(self._rows, problem.part_rows, strict=True):
             part.rows[index] = row

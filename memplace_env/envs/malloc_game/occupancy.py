@@ -35,7 +35,7 @@ def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
 
 @kernel
 def draw_profiles(tables, layout, states, which, profiles):
-    """Draw the profiles of the games `which`, int64[n], from nothing but their states; the others are `Rows`."""
+    """Draw the profiles of the games `which`, int64[n], from nothing but their states; the others are `AddressRows`."""
     for index in which:
         own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
         profile[:] = 0

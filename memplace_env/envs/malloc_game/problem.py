@@ -191,7 +191,7 @@ class MallocGameProblem:
 
     @cached_property
     def parts(self) -> tuple[Tables, StateLayout, Unchanging]:
-        """What kernels read of the game, see `Batch`."""
+        """Tables that kernels read, see `Batch`."""
         return self.tables, self.layout, self.unchanging
 
     @cached_property

@@ -24,8 +24,8 @@ def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, he
     """Play one decision in each of B games by `step_state`, and fill `into` with the observations after it.
 
     Args:
-        tables, layout, unchanging, states: `Rows` of what each game plays: its tables, its layout, the parts of its
-            observations that never change, and its state.
+        tables, layout, unchanging, states: `AddressRows` of what each game plays: its tables, its layout, the parts of
+            its observations that never change, and its state.
         actions: int64[B]; an illegal one is replaced as by `rules.play_nearest`.
         skip_forced: whether forced decisions that follow are played, too.
         moves: int64[3, B], filled with what `step_state` returns.

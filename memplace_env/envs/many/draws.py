@@ -43,7 +43,7 @@ class Draws(Protocol):
 
     @property
     def planted(self) -> bool:
-        """Whether optima are planted in the programs, and infos name them."""
+        """True if optima are planted in the programs; infos then name them."""
 
     @property
     def summary(self) -> str:

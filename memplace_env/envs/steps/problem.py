@@ -82,7 +82,7 @@ class StepsProblem:
 
     @property
     def parts(self) -> tuple[StepTables]:
-        """What kernels read of the problem, see `Batch`."""
+        """Tables that kernels read, see `Batch`."""
         return (self.tables,)
 
     @cached_property

@@ -235,7 +235,7 @@ def step_and_observe_all(tables, states, actions, moves, heads, rows):
     """Decide and observe in each of B episodes, one after the other, so that a state is in the cache for both.
 
     Args:
-        tables, states: `Rows` of what each episode plays, and its state.
+        tables, states: `AddressRows` of what each episode plays, and its state.
         actions: int64[B], levels wanted.
         moves: int64[3, B], filled with the picoseconds gained and the levels given, see `step_state`, and the decision
             of an assignment that comes next, -1 at the end.
