@@ -34,7 +34,7 @@ class AddressRows(NamedTuple):
 
     def part(self, first: int, last: int) -> AddressRows:
         """Return first..last-1 of them."""
-        return AddressRows(self.like, self.rows[first:last])
+        return self if last - first == len(self.rows) else AddressRows(self.like, self.rows[first:last])
 
 
 def row_of(part: Any) -> NDArray[np.int64]:

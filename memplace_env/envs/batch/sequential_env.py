@@ -206,12 +206,11 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
             ActionError: if the action is no integer of 0..2, or the episode is over.
         """
         wanted = self.checked_actions(action, ())
-        if self._batch.done()[0]:
+        if self._is_over:
             raise ActionError("The episode is over; call reset() before the next step.")
         seen = self._batch.empty(1)
         rewards, info = self.play(self._batch, wanted.reshape(1), self.scale, seen)
-        over = bool(self._batch.done()[0])
-        return self._shown(seen), rewards[0].item(), over, False, {**_scalars(info), **self.episode_info}
+        return self._shown(seen), rewards[0].item(), self._is_over, False, {**_scalars(info), **self.episode_info}
 
     def checked_actions(self, actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Return the actions as int64 of that shape.
@@ -236,6 +235,10 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     def legal_actions(self) -> list[int]:
         """Return the legal actions of the next decision; none once the episode is over."""
         return [int(action) for action in np.flatnonzero(self.action_masks())]
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self._batch.heads[0, self._batch.MASK] == 0)
 
     @property
     def _state(self) -> Ints:

@@ -121,8 +121,10 @@ class GameBatch(Batch[MallocGameProblem]):
             Fractions float64[B]; latencies in seconds float64[B], of games that just ended by the black box if any.
         """
         saved, latency_s = moves.gains / self.all_backing_ps, self.latency_s()
+        if not any(problem.task.is_black_box for problem in {*self.problems}):
+            return saved, latency_s
         ended = np.flatnonzero(self.done() & (moves.played >= 0))
-        for problem, same in self.by_problem(ended).items() if len(ended) else ():
+        for problem, same in self.by_problem(ended).items():
             if problem.task.is_black_box:
                 states = self.stacked(np.array(same))
                 latency_s[same] = problem.final_latency_s(states)
