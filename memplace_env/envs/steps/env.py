@@ -184,6 +184,8 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
             scores = problem.scores(batch.stacked(np.array(same)))
             info["latency_s"][same], info["speedup"][same] = scores.latency_s, scores.speedup
             info["reassigned"][same] = scores.reassigned
+        if not (self.dense or ended.any()):
+            return np.zeros(len(batch)), info
         before_ps, backing_ps = batch.heads[:, batch.ESTIMATE] + levels.gains, batch.all_backing_ps
         # What a step pays if the reward is dense, what is paid in all, and what earlier steps have paid of it.
         if self.reward == "speedup":
