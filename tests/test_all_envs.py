@@ -16,7 +16,7 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 import memplace_env
 from memplace_env.envs.malloc_game.step import step_all
 from memplace_env.envs.placement_env import formulation_of
-from memplace_env.envs.registration import MANY, Formulation, formulation_of_id
+from memplace_env.envs.registration import DRAWN, Formulation, formulation_of_id
 from memplace_env.envs.splits import family_of
 from memplace_env.envs.steps.step_kernels import step_and_observe_all
 from memplace_env.placement.compiler import resident
@@ -33,7 +33,7 @@ FORMULATIONS = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
 """Formulations with environments of their own."""
 TINY = [each.traits.env_id("Tiny") for each in FORMULATIONS]
 MANY_IDS = tuple(
-    formulation.traits.env_id(name) for formulation in Formulation if formulation.traits.many for name in MANY
+    formulation.traits.env_id(name) for formulation in Formulation if formulation.traits.drawn for name in DRAWN
 )
 IDS = sorted(env_id for env_id in gym.registry if env_id.startswith(("MemPlace", "MallocGame")))
 

@@ -36,10 +36,10 @@ from memplace_agents.search.stages import Stage
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.many.many_steps import CHEAP
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of, group_split
+from memplace_env.envs.steps.env import CHEAP
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import evaluate_plans

@@ -10,7 +10,7 @@ A view is only as good as its address: whoever makes a row keeps the arrays aliv
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -20,34 +20,42 @@ from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 from numpy.typing import NDArray
 
-Parts = TypeVar("Parts", bound="tuple[Any, ...]")
+
+class AddressRows(NamedTuple):
+    """Many arrays, or NamedTuples of arrays and scalars, of one type: number i has row i of addresses.
+
+    Attributes:
+        like: one of them, which tells kernels the types.
+        rows: int64[B, n], a row of `row_of` for each.
+    """
+
+    like: Any
+    rows: NDArray[np.int64]
+
+    def part(self, first: int, last: int) -> AddressRows:
+        """Return first..last-1 of them."""
+        return self if last - first == len(self.rows) else AddressRows(self.like, self.rows[first:last])
 
 
-def row_of(parts: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return int64[n], addresses and shapes of the arrays of a NamedTuple, and its scalars, in order.
+def row_of(part: Any) -> NDArray[np.int64]:
+    """Return int64[n], the address and shape of an array, or those of a NamedTuple's arrays and its scalars, in order.
 
     Args:
-        parts: C-contiguous arrays, which must be kept alive as long as the row is used, and integers or bools.
+        part: C-contiguous arrays, which must be kept alive as long as the row is used, and integers or bools.
     """
     row: list[int] = []
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            assert part.flags.c_contiguous, "a view of an address is contiguous"
-            row += [part.ctypes.data, *part.shape]
+    for field in part if isinstance(part, tuple) else (part,):
+        if isinstance(field, np.ndarray):
+            assert field.flags.c_contiguous, "a view of an address is contiguous"
+            row += [field.ctypes.data, *field.shape]
         else:
-            row.append(int(part))
+            row.append(int(field))
     return np.array(row, dtype=np.int64)
 
 
-def viewed(like: Parts, row: NDArray[np.int64]) -> Parts:
-    """Return a tuple with what a row of `row_of` says; in kernels only.
-
-    Args:
-        like: a tuple of the same type as the one that the row was made of, with arrays of the same dtypes and
-            dimensions.
-        row: int64[n].
-    """
-    raise NotImplementedError(f"Views of addresses are for kernels, not for {type(like).__name__} and {len(row)}.")
+def at(rows: AddressRows, index: int) -> Any:
+    """Return a view of number `index`; in kernels only."""
+    raise NotImplementedError(f"Views of addresses are for kernels, not for number {index} of {len(rows.rows)}.")
 
 
 @intrinsic
@@ -60,20 +68,24 @@ def _pointer(context: Any, address: Any) -> Any:
     return types.voidptr(address), generate
 
 
-@overload(viewed, strict=False)
-def _viewed(like: Any, row: Any) -> Any:
-    """Return the source of `viewed` for one type of tuple: an expression for each field, in the order of the row."""
-    fields, at, names = [], 0, {"_make": like.instance_class, "_carray": carray, "_pointer": _pointer}
-    for field in like.types:
+@overload(at, strict=False)
+def _at(rows: Any, index: Any) -> Any:
+    """Return the source of `at` for one type: an expression for each field, in the order of the row."""
+    like: Any = rows.types[0]
+    is_tuple, parts, column = isinstance(like, types.BaseTuple), list[str](), 0
+    names: dict[str, Any] = {"_carray": carray, "_pointer": _pointer}
+    for field in like.types if is_tuple else (like,):
         if isinstance(field, types.Array):
-            dtype = f"_dtype_{at}"
+            dtype = f"_dtype_{column}"
             names[dtype] = as_dtype(field.dtype).type
-            shape = ", ".join(f"row[{at + axis}]" for axis in range(1, field.ndim + 1))
-            fields.append(f"_carray(_pointer(row[{at}]), ({shape},), {dtype})")
-            at += 1 + field.ndim
+            shape = ", ".join(f"row[{column + axis}]" for axis in range(1, field.ndim + 1))
+            parts.append(f"_carray(_pointer(row[{column}]), ({shape},), {dtype})")
+            column += 1 + field.ndim
         else:
-            fields.append(f"row[{at}] != 0" if field == types.boolean else f"row[{at}]")
-            at += 1
-    scope: dict[str, Any] = dict(names)
-    exec(f"def view(like, row):\n    return _make({', '.join(fields)})", scope)
-    return scope["view"]
+            parts.append(f"row[{column}] != 0" if field == types.boolean else f"row[{column}]")
+            column += 1
+    view = parts[0]
+    if is_tuple:
+        names["_make"], view = like.instance_class, f"_make({', '.join(parts)})"
+    exec(f"def view(rows, index):\n    row = rows.rows[index]\n    return {view}", names)
+    return names["view"]

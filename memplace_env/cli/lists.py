@@ -168,11 +168,11 @@ def _counts(name: str) -> dict[str, Any]:
 
 def _summary(id: str, kwargs: Mapping[str, Any]) -> str:
     """Return the settings of an id, or what it draws."""
-    if "split" not in kwargs:
+    if "programs" not in kwargs:
         return _settings(kwargs)
     from memplace_env.envs.many.draws import draws_of
 
-    return draws_of(formulation_of_id(id), kwargs["split"]).summary
+    return draws_of(formulation_of_id(id), kwargs["programs"]).summary
 
 
 def _settings(settings: Mapping[str, Any] | None) -> str:

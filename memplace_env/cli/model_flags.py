@@ -38,7 +38,7 @@ def settings_of_id(env_id: str, *, drawn: bool = False) -> dict[str, Any]:
         close = nearest(env_id, registered)
         hint = f"did you mean {close!r}?" if close else "see 'memplace envs'."
         raise AgentError(f"There is no environment {env_id!r}; {hint}")
-    if "split" in registered[env_id].kwargs and not drawn:
+    if "programs" in registered[env_id].kwargs and not drawn:
         raise AgentError(
             f"{env_id!r} draws another program in each episode, and agents plan one; take the id of a program, or "
             "train on several ids."

@@ -135,7 +135,7 @@ def _command(job: TrainingJob, policy: str) -> str:
     from memplace_agents.registry import DEFAULTS
 
     name, env = next(iter(job.envs.items()))
-    drawn = is_env_id(name) and "split" in registered_envs()[name].kwargs
+    drawn = is_env_id(name) and "programs" in registered_envs()[name].kwargs
     command = ["memplace", "solve", env.program.name if drawn else name]
     if drawn or not is_env_id(name):  # an id says both
         if job.formulation is not Formulation.ONE_SHOT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,17 @@ def checked_flag(name: str, flag: Any) -> bool:
     if isinstance(flag, bool | np.bool_):
         return bool(flag)
     raise EnvError(f"{name} is True or False, not {described(flag)}.")
+
+
+def checked_choice(name: str, value: Any, names: Sequence[str]) -> str:
+    """Return the value of an argument that is one of these names.
+
+    Raises:
+        EnvError: if it is none.
+    """
+    if not isinstance(value, str) or value not in names:
+        raise EnvError(f"{name} must be one of {', '.join(names)}, not {described(value)}.")
+    return value
 
 
 def checked_options(options: Any) -> Mapping[str, Any]:

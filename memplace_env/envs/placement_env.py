@@ -50,12 +50,12 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         task: program, accelerator, costs, simulator, and the settings that made the program.
         render_mode: None, "rgb_array" or "ansi".
         flat: whether the observation is one vector instead of a Dict.
-        optimum_info: `optimal_latency_s` and `optimal_return` if the environment was made with `optimum=True`, see
-            `optimum_info`; else empty.
+        episode_info: what infos say in all steps of the episode: `optimal_latency_s` and `optimal_return` if the
+            environment was made with `optimum=True`, see `optimum_info`; names of what was drawn, if it draws.
     """
 
     formulation: ClassVar[Formulation]
-    optimum_info: Mapping[str, float]
+    episode_info: Mapping[str, Any]
 
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
@@ -66,7 +66,7 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         self.task = task
         self.render_mode = render_mode
         self.flat = observation == "flat"
-        self.optimum_info = {}
+        self.episode_info = {}
 
     @property
     def program(self) -> Program:

@@ -29,7 +29,7 @@ names of registered settings, or settings by name. Chosen by the rules of `bench
 `benchmarks/experiments/event.py`.
 """
 
-MANY = ("Train", "Validation", "Test", "Synthetic")
+DRAWN = ("Train", "Validation", "Test", "Synthetic")
 """Names of ids whose episodes draw a program: `MallocGame-Train-v0` and so on, see `memplace_env.envs.many`."""
 
 
@@ -71,7 +71,7 @@ class Traits(NamedTuple):
         accelerator: the default chip, of the registered workloads too.
         baseline: name of the plan that speed-ups are relative to.
         tiny: settings of `<prefix>-Tiny-v0`, which is for debugging: about a dozen decisions and a known optimum.
-        many: module of its environment of many programs in `memplace_env.envs.many`; empty if it has none.
+        drawn: arguments of its environments whose episodes draw a program, but for `programs`; None if it has none.
     """
 
     prefix: str
@@ -81,7 +81,7 @@ class Traits(NamedTuple):
     accelerator: str
     baseline: str
     tiny: Mapping[str, Any]
-    many: str = ""
+    drawn: Mapping[str, Any] | None = None
 
     @property
     def named(self) -> Mapping[str, Mapping[str, Any]]:
@@ -125,7 +125,7 @@ _TRAITS = {
         "nnp-i",
         "native",
         TINY[Formulation.STEPS],
-        "many_steps",
+        {"reward": "gain"},
     ),
     Formulation.GAME: Traits(
         "MallocGame",
@@ -135,7 +135,7 @@ _TRAITS = {
         "tpu-v4i",
         "all in backing memory",
         TINY[Formulation.GAME],
-        "many_games",
+        {"reward": "gain", "skip_forced": True},
     ),
 }
 
@@ -159,8 +159,9 @@ def register_envs() -> None:
         _register(traits, "Tiny", traits.tiny)
         for workload, settings in traits.named.items():
             _register(traits, workload, {"workload": workload, **settings})
-        for split in MANY if traits.many else ():
-            _register(traits, split, {"split": split.lower()})
+        for name in DRAWN:
+            if traits.drawn is not None:
+                _register(traits, name, {"programs": name.lower(), **traits.drawn})
 
 
 def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -> None:
@@ -168,8 +169,4 @@ def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -
     if env_id in gym.registry:
         return
     home = f"memplace_env.envs.{package}"
-    env, vector = f"{home}.env:{name}Env", f"{home}.vector:{name}VectorEnv"
-    if "split" in kwargs:
-        home = f"memplace_env.envs.many.{traits.many}"
-        env, vector = f"{home}:{name}ManyEnv", f"{home}_vector:{name}ManyVectorEnv"
-    gym.register(env_id, env, vector_entry_point=vector, kwargs=dict(kwargs))
+    gym.register(env_id, f"{home}:{name}Env", vector_entry_point=f"{home}:{name}VectorEnv", kwargs=dict(kwargs))

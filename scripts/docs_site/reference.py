@@ -15,8 +15,6 @@ ENVIRONMENTS = {
     "one-shot": "memplace_env.envs.one_shot:OneShotEnv",
     "steps": "memplace_env.envs.steps:StepsEnv",
     "game": "memplace_env.envs.malloc_game:MallocGameEnv",
-    "many-programs-game": "memplace_env.envs.many.many_games:MallocGameManyEnv",
-    "many-programs-steps": "memplace_env.envs.many.many_steps:StepsManyEnv",
 }
 MODULES = {
     "python-api": ("memplace_env", "Public names of memplace_env"),

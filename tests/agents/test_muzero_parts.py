@@ -25,7 +25,7 @@ from memplace_agents.muzero.trainer import Trainer
 from memplace_agents.search import annealing_kernels
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.preferences import finished, first_preferences
-from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
 from tests.agents.muzero import crowded, fresh_network, small
 from tests.strategies import game_tasks
@@ -44,11 +44,11 @@ def test_free_game_is_the_game_without_forced_decisions(task, seed):
         legal = problem.legal(plain)[0]
         action = rng.choice(np.flatnonzero(legal))
         if legal.sum() > 1:
-            assert (games.states == plain).all()
-            np.testing.assert_array_equal(games.observations, problem.observe_flat(plain))
+            assert (games.batch.states[0] == plain).all()
+            np.testing.assert_array_equal(games.observations, GameBatch([problem], plain, flat=True).observe())
             total += games.play(np.array([action]))[0][0]
         problem.play(plain, np.array([action]))
-    assert (games.states == plain).all()
+    assert (games.batch.states[0] == plain).all()
     greedy = problem.new_states(1)
     problem.finish_greedily(greedy)
     assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / games.game.point_ps, abs=1e-2, rel=1e-5)
@@ -72,12 +72,12 @@ def test_a_game_that_goes_on_from_another_is_that_game():
     game, rng = FreeGame(crowded(ops=20).problem), np.random.default_rng(0)
     one, other = GamesAside(game, 1), GamesAside(game, 2)
     for _ in range(9):
-        one.play(rng.choice(np.flatnonzero(one.legal[0]), size=1))
-    other.restart(1, one.preferences[0], int(one.states[0, USE]))
-    assert (other.states[1] == one.states[0]).all()
-    assert (other.profiles[1] == one.profiles[0]).all()
+        one.play(rng.choice(np.flatnonzero(one.batch.legal()[0]), size=1))
+    other.restart(1, one.preferences[0], int(one.batch.heads[0, USE]))
+    assert (other.batch.states[1] == one.batch.states[0]).all()
+    assert (other.batch.profiles[1] == one.batch.profiles[0]).all()
     assert (other.observations[1] == one.observations[0]).all()
-    assert (other.states[0] == game.first_state).all()
+    assert (other.batch.states[0] == game.first_state).all()
 
 
 def test_a_demonstration_is_the_game_decision_by_decision():
@@ -85,13 +85,14 @@ def test_a_demonstration_is_the_game_decision_by_decision():
     preferences = first_preferences(game.problem)[1]
     shown, games = demonstration_of(game, preferences), GamesAside(game, 1)
     for use, observation, legal, action in zip(*shown[:4], strict=True):
-        assert games.states[0, USE] == use
+        assert games.batch.heads[0, USE] == use
         assert (games.observations[0] == observation).all()
-        assert (games.legal[0] == legal).all()
+        assert (games.batch.legal()[0] == legal).all()
         assert legal[action]
         games.play(np.array([action]))
-    assert (games.states == finished(game.problem, preferences[None])).all()
-    assert shown.returns[0] == pytest.approx(game.points(games.states)[0] - game.points(game.first_state), abs=1e-2)
+    assert (games.batch.states[0] == finished(game.problem, preferences[None])).all()
+    ahead = game.points(games.batch.heads)[0] - game.points(game.first_state)
+    assert shown.returns[0] == pytest.approx(ahead, abs=1e-2)
 
 
 # Networks and models
@@ -140,7 +141,7 @@ def test_the_rules_answer_as_the_game():
     for output in (first, deeper):
         rewards, _ = games.play(actions)
         np.testing.assert_allclose(output.rewards, rewards, atol=1e-4)
-        assert (output.legal == games.legal).all()
+        assert (output.legal == games.batch.legal()).all()
         assert (output.values == predicted(network, games.observations).values).all()
 
 

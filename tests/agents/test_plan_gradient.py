@@ -27,7 +27,7 @@ from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.search.factored_programs import program_of
 from memplace_agents.search.preferences import by_role, finished
 from memplace_env._lib.errors import AgentError, EnvError
-from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game import GameBatch, MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
@@ -127,7 +127,7 @@ def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
     assert decisions.inputs == GameEpisodes.inputs
     best = min((evaluate_plan(problem.task, plan).latency_s, name) for name, plan in cheap_plans(problem).items())[1]
     for row, action in zip(decisions.features, preferences_of_plan(problem, cheap_plans(problem)[best]), strict=True):
-        assert np.array_equal(row, problem.observe_flat(states)[0])
+        assert np.array_equal(row, GameBatch([problem], states, flat=True).observe()[0])
         problem.play(states, np.array([action]))
     roles = by_role(problem)
     assert all((decisions.alike[roles.members[a:b]] == index).all() for index, (a, b) in enumerate(pairwise(roles.ptr)))

@@ -34,7 +34,7 @@ class VectorEpisodes:
     def __init__(self, env_id: str, count: int, seed: int = 0, **options: Any) -> None:
         made: Any = gym.make_vec(env_id, num_envs=count, observation="flat", autoreset_mode="SameStep", **options)
         self.envs: Any = made.unwrapped
-        problem = getattr(self.envs, "problem", None)  # ids of many programs have none
+        problem = self.envs.problem  # None for ids of many programs
         self.length = problem.num_decisions if problem else 512
         self.inputs, self.actions = self.envs.single_observation_space.shape[0], int(self.envs.single_action_space.n)
         self._rows: Floats = self.envs.reset(seed=seed)[0]

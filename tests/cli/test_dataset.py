@@ -16,7 +16,6 @@ from memplace_agents import Exact, RandomSearch
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.datasets import PlanFollower, minari_folder
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
-from memplace_env.envs.many.many_games import MallocGameManyEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from tests.cli.conftest import Run
 
@@ -216,6 +215,6 @@ def test_followed_plans(seed: int, epsilon: float) -> None:
 
 
 def test_a_plan_is_not_followed_where_programs_are_drawn() -> None:
-    env = MallocGameManyEnv()
+    env = MallocGameEnv(programs="train")
     with pytest.raises(EnvError, match="its program alone"):
         PlanFollower(env, env.plan())

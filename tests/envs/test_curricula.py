@@ -65,14 +65,14 @@ def test_the_game_of_a_games_plan_is_that_game(seed, ops):
         assert problem.plan(again[0]) == plan
 
 
-@pytest.mark.parametrize("reward", ["end", "dense"])
-def test_steps_begin_along_a_plan_too(reward):
-    env = gym.make("MemPlaceSteps-Tiny-v0", reward=reward).unwrapped
+@pytest.mark.parametrize("dense", [False, True])
+def test_steps_begin_along_a_plan_too(dense):
+    env = gym.make("MemPlaceSteps-Tiny-v0", dense=dense).unwrapped
     _, info = env.reset()
     plan = memplace_agents.Exact().solve(gym.make("MemPlace-Tiny-v0")).plan
     actions = env.problem.actions_of(plan)
     states = states_along(env.problem, plan, range(len(actions)))
-    vector = gym.make_vec("MemPlaceSteps-Tiny-v0", num_envs=len(actions), reward=reward)
+    vector = gym.make_vec("MemPlaceSteps-Tiny-v0", num_envs=len(actions), dense=dense)
     assert np.array_equal(vector.reset(options={"state": states})[1]["decision"], env.problem.tables.decision)
     paid = 0.0
     for decision, state in enumerate(states):

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import memplace_env
 from memplace_env._lib.errors import ActionError, WorkloadError
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
-from memplace_env.envs.malloc_game.flat import empty_flat
-from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR, empty_observations
+from memplace_env.envs.malloc_game import GameBatch, MallocGameEnv, MallocGameProblem
+from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
 from memplace_env.envs.registration import GAME
 from memplace_env.machine.accelerator import load_accelerator
@@ -80,16 +79,16 @@ def test_unfinished_games_have_plans_too(task, data):
 def test_profiles_and_features_by_definition(task, data):
     """The updated profile equals the one drawn anew, and both follow from the blocks."""
     program, problem = task.program, MallocGameProblem(task)
-    states = problem.new_states(3)
-    profiles, coarse = problem.profiles(states), problem.profiles(states, flat=True)
-    seen, flat, again = empty_observations(3), empty_flat(3), states.copy()
+    fine, coarse = (GameBatch([problem] * 3, problem.new_states(3), flat) for flat in (False, True))
+    seen, flat = fine.empty(3), coarse.empty(3)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for _ in range(data.draw(st.integers(1, program.num_uses))):
         actions = rng.integers(0, 3, 3)
-        moves = problem.step(states, actions, profiles, seen)
-        assert (problem.step(again, actions, coarse, flat) == moves).all()
-        assert (flat == problem.observe_flat(states)).all()
-        anew = problem.observe(states)
+        moves = fine.step(actions, seen)
+        assert np.array_equal(coarse.step(actions, flat), moves)
+        states = np.stack(fine.states)
+        assert (flat == GameBatch([problem] * 3, states, flat=True).observe()).all()
+        anew = GameBatch([problem] * 3, states, flat=False).observe()
         for name, one, other in zip(seen._fields, seen, anew, strict=True):
             assert (one == other).all(), name
     layout, state, now = problem.layout, states[0], min(states[0, OP], program.num_ops - 1)
@@ -118,7 +117,7 @@ def test_waits_and_write_backs_are_seen_as_the_reference_counts_them(task, seed,
         return time_ps / max(time_ps + mean_ps, 1)
 
     while True:
-        seen, pending = problem.observe(states).of(0), game.pending()
+        seen, pending = GameBatch([problem], states, flat=False).observe().of(0), game.pending()
         progress = dict(zip(PROGRESS, seen["progress"].tolist(), strict=True))
         assert progress["waits"] == np.float32(sum(game.stall) / max(game.estimate(), 1))
         assert progress["pending"] == np.float32(min(len(pending) / 8, 1))

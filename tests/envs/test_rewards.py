@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError, MemPlaceError
+from memplace_env.envs.batch.sequential_env import SCALES
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.malloc_game.reward_scale import REWARD_SCALES
 from memplace_env.envs.one_shot.reward import REWARDS
 from tests.offenders import every
 from tests.strategies import game_tasks, programs
 from tests.thorough import examples
 
-IDS = {"MemPlace-v0": REWARDS, "MallocGame-v0": REWARD_SCALES}
+IDS = {"MemPlace-v0": REWARDS, "MallocGame-v0": SCALES}
 NAMED = [(env_id, name) for env_id, names in IDS.items() for name in names]
 SETTINGS = {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i", "accelerator": "tpu-v4i"}
 
@@ -47,7 +47,7 @@ def test_names_survive_specs(env_id, name):
 @every("env_id", IDS)
 @every("name", ["latency", "", None, 3, ["percent"], np.zeros(2)])
 def test_other_names_are_refused(env_id, name):
-    with pytest.raises(MemPlaceError, match=r"percent' or 'fraction'|speedup, egrl, energy, edp") as caught:
+    with pytest.raises(MemPlaceError, match=r"one of percent, fraction|speedup, egrl, energy, edp") as caught:
         gym.make(env_id, **SETTINGS, reward=name)
     assert len(str(caught.value)) < 200
     assert (type(caught.value) is EnvError) == (env_id == "MallocGame-v0")

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ActionError, AgentError, EnvError, WorkloadError
-from memplace_env.envs.steps import StepsEnv, StepsProblem, StepsVectorEnv
+from memplace_env.envs.steps import StepsBatch, StepsEnv, StepsProblem, StepsVectorEnv
 from memplace_env.envs.steps.observation import FEATURES, OBSERVATION_SIZE
 from memplace_env.envs.steps.step_kernels import ESTIMATE, HEAD
 from memplace_env.envs.wrappers import MeasurementNoise
@@ -55,37 +55,40 @@ def test_kernels_equal_the_reference(task, order, seed):
     problem, plain, rng = problem_of(task, order), Steps(task, order), np.random.default_rng(seed)
     assert problem.tables.decision.tolist() == plain.order
     assert (problem.tables.all_backing_ps, problem.tables.all_fastest_ps) == (plain.all_backing, plain.all_fastest)
-    states, native = problem.new_states(1), problem.tables.native_ps
+    batch, native = StepsBatch([problem], problem.new_states(1)), problem.tables.native_ps
+    rows = batch.empty(1)
     while True:
-        assert problem.done(states)[0] == plain.over
+        states = np.stack(batch.states)
+        assert problem.done(states)[0] == batch.done()[0] == plain.over
+        assert (problem.legal(states) == batch.legal()).all()
         assert np.flatnonzero(problem.legal(states)[0]).tolist() == plain.legal()
         assert states[0, ESTIMATE] == plain.estimate()
-        assert problem.next_decision(states)[0] == (-1 if plain.over else plain.entry)
-        seen = problem.observe(states)[0]
+        assert batch.following[0] == (-1 if plain.over else plain.entry)
+        seen = batch.observe()[0]
         np.testing.assert_allclose(seen, np.array(plain.observation(native), dtype=np.float32), rtol=1e-6, atol=1e-7)
         assert ((seen >= 0) & (seen <= 1)).all()
         assert problem.assignments(states)[0].tolist() == plain.assignment()
         if plain.over:
             break
         action = rng.integers(3, size=1)
-        gains, levels, rows = problem.step(states, action)
-        assert (gains[0], levels[0]) == plain.play(int(action[0]))
-        assert np.array_equal(rows, problem.observe(states))
-    assert problem.step(states, action)[:2] == (np.array([0]), np.array([-1]))
+        levels = batch.step(action, rows)
+        assert (levels.gains[0], levels.played[0]) == plain.play(int(action[0]))
+        assert np.array_equal(rows, batch.observe())
+    assert batch.step(action, rows)[:2] == (np.array([0]), np.array([-1]))
 
 
 @examples(60)
 @given(tasks(accelerator=small_chips()), ORDERS, SEEDS)
 def test_both_rewards_return_the_speedup_of_the_plan(task, order, seed):
     returns = []
-    for reward in ("end", "dense"):
-        env, rng, total, over = env_of(task, order=order, reward=reward), np.random.default_rng(seed), 0.0, False
+    for dense in (False, True):
+        env, rng, total, over = env_of(task, order=order, dense=dense), np.random.default_rng(seed), 0.0, False
         env.reset()
         while not over:
             before = env.plan()
             assert violations(task, before) == []
             _, gained, over, _, info = env.step(int(rng.integers(3)))
-            assert over or reward == "dense" or gained == 0
+            assert over or dense or gained == 0
             total += gained
         returns.append(total)
         latency = evaluate_plan(task, env.plan()).latency_s
@@ -140,8 +143,8 @@ def test_the_fastest_level_with_room_is_what_density_greedy_does(env_id):
 def test_the_return_is_the_black_boxs(task, costs, seed):
     """Estimates are the cost arrays'; the end is the black box's, with either reward."""
     boxed = replace(task, simulator=BuiltinSimulator(RandomCosts(costs)))
-    for reward in ("end", "dense"):
-        env, rng, total, over = env_of(boxed, reward=reward), np.random.default_rng(seed), 0.0, False
+    for dense in (False, True):
+        env, rng, total, over = env_of(boxed, dense=dense), np.random.default_rng(seed), 0.0, False
         env.reset()
         while not over:
             _, gained, over, _, info = env.step(int(rng.integers(3)))
@@ -152,9 +155,9 @@ def test_the_return_is_the_black_boxs(task, costs, seed):
         assert total == pytest.approx(info["speedup"]) == pytest.approx(native_report(boxed).latency_s / latency)
 
 
-@pytest.mark.parametrize("reward", ["end", "dense"])
-def test_noise_is_in_the_reward(reward):
-    env = MeasurementNoise(gym.make("MemPlaceSteps-v0", workload=WORKLOAD, reward=reward), 0.2)
+@pytest.mark.parametrize("dense", [False, True])
+def test_noise_is_in_the_reward(dense):
+    env = MeasurementNoise(gym.make("MemPlaceSteps-v0", workload=WORKLOAD, dense=dense), 0.2)
     env.reset(seed=3)
     total, over = 0.0, False
     while not over:
@@ -272,7 +275,7 @@ def test_actions_after_the_end_and_out_of_range():
     [
         ({"order": "size"}, "order must be 'density' or 'schedule', not 'size'"),
         ({"order": np.zeros(2)}, "order must be"),
-        ({"reward": "latency"}, "reward must be 'end' or 'dense', not 'latency'"),
+        ({"reward": "latency"}, "reward must be one of speedup, percent, fraction, not 'latency'"),
         ({"reward": lambda scores: scores.speedup}, "reward must be"),
     ],
 )

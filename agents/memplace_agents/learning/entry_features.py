@@ -11,7 +11,7 @@ from memplace_agents.learning.rollouts import Turn
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.factored_programs import FactoredProgram
 from memplace_agents.search.preferences import finished
-from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import ACTIONS
@@ -47,10 +47,10 @@ def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float
 
 def seen_along(problem: MallocGameProblem, actions: Ints) -> Turn:
     """Return all decisions of the game along actions int64[U]; where one is illegal the nearest legal one is played."""
-    count, states = problem.num_decisions, problem.new_states(1)
-    profiles, rows = problem.profiles(states, flat=True), problem.observe_flat(states)
+    count, batch = problem.num_decisions, GameBatch([problem], [problem.first_state], flat=True)
+    rows = batch.observe()
     seen = Turn(empty_flat(count), np.empty((count, len(ACTIONS)), dtype=bool), np.arange(count))
     for use in range(count):
-        seen.observation[use], seen.legal[use] = rows[0], problem.legal(states)[0]
-        problem.step(states, actions[use : use + 1], profiles, rows)
+        seen.observation[use], seen.legal[use] = rows[0], batch.legal()[0]
+        batch.step(actions[use : use + 1], rows)
     return seen

@@ -16,9 +16,7 @@ from memplace_agents.saved_values import whole
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env._lib.units import ceil_div
-from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.many.draws import Draws
-from memplace_env.envs.many.many_games import drawn_game
+from memplace_env.envs.malloc_game.env import MallocGameEnv, drawn_game
 from memplace_env.envs.many.setting import Setting
 
 
@@ -38,7 +36,8 @@ class DrawnPlayer:
 
     def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator) -> None:
         self._config, self.evaluator = replace(config, annealing=0), evaluator
-        self._draws: Draws = evaluator.env.draws  # type: ignore[attr-defined]
+        assert evaluator.env.programs is not None
+        self._draws = evaluator.env.programs
         self.player: MuZeroPlayer | None = None
         self._rounds_left = self._counted = 0
 

@@ -9,7 +9,7 @@ from memplace_agents.muzero.game_kernels import follow_until
 from memplace_agents.muzero.search_types import Bools, Floats, Floats32
 from memplace_agents.search.annealing_kernels import nearest_legal
 from memplace_agents.search.preferences import Preferences, greedy_preferences
-from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE
 from memplace_env.program.program import Ints
 
@@ -45,7 +45,7 @@ class FreeGame:
         return state
 
     def points(self, states: Ints) -> Floats:
-        """Return float64[...], how many points states int64[..., size] are ahead of the greedy player's game there."""
+        """Return float64[...], how many points states, or their heads, are ahead of the greedy player's game."""
         return np.asarray((self._greedy_ps[states[..., USE]] - states[..., ESTIMATE]) / self.point_ps)
 
 
@@ -57,24 +57,16 @@ class GamesAside:
         count: B, number of games.
 
     Attributes:
-        states: int64[B, size].
-        profiles: their profiles, see `occupancy`.
+        batch: the games.
         observations: float32[B, 546], flat observations.
         preferences: int8[B, U], the actions played so far.
     """
 
     def __init__(self, game: FreeGame, count: int) -> None:
-        problem = game.problem
         self.game = game
-        self.states = np.repeat(game.first_state[None], count, axis=0)
-        self.profiles = problem.profiles(self.states, flat=True)
-        self.observations = problem.observe_flat(self.states)
-        self.preferences = np.zeros((count, problem.num_decisions), np.int8)
-
-    @property
-    def legal(self) -> Bools:
-        """bool[B, 3], the legal actions."""
-        return self.game.problem.legal(self.states)
+        self.batch = GameBatch([game.problem] * count, [game.first_state] * count, flat=True)
+        self.observations = self.batch.observe()
+        self.preferences = np.zeros((count, game.problem.num_decisions), np.int8)
 
     def play(self, actions: Ints) -> tuple[Floats32, Bools]:
         """Play a legal action int64[B] in each game, and the forced decisions after it.
@@ -82,18 +74,16 @@ class GamesAside:
         Returns:
             float32[B], rewards in points; and bool[B], the games that ended.
         """
-        problem, before = self.game.problem, self.game.points(self.states)
-        self.preferences[np.arange(len(actions)), self.states[:, USE]] = actions
-        problem.step(self.states, actions, self.profiles, self.observations, skip_forced=True)
-        return (self.game.points(self.states) - before).astype(np.float32), problem.done(self.states)
+        batch, before = self.batch, self.game.points(self.batch.heads)
+        self.preferences[np.arange(len(actions)), batch.heads[:, USE]] = actions
+        batch.step(actions, self.observations, skip_forced=True)
+        return (self.game.points(batch.heads) - before).astype(np.float32), batch.done()
 
     def restart(self, index: int, preferences: Preferences, use: int) -> None:
         """Let a game go on from use number `use` of the game along preferences int8[U]."""
-        one, problem = slice(index, index + 1), self.game.problem
         self.preferences[index] = preferences
-        self.states[index] = self.game.state_after(preferences, use)
-        self.profiles[one] = problem.profiles(self.states[one], flat=True)
-        problem.observe_flat(self.states[one], self.observations[one])
+        self.batch.begin([index], [self.game.problem], [self.game.state_after(preferences, use)])
+        self.batch.observe(np.array([index]), self.observations[index : index + 1])
 
 
 def greedy_game(problem: MallocGameProblem) -> tuple[NDArray[np.int8], Ints]:

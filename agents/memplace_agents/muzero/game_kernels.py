@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memplace_agents.search.annealing_kernels import nearest_legal
+from memplace_env._lib.array_rows import at
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.rules import is_forced, play, play_nearest
 from memplace_env.envs.malloc_game.state import MASK, USE
@@ -19,12 +20,11 @@ def follow_until(tables, layout, state, preferences, use):
 
 
 @kernel
-def expand_nodes(tables, layout, unchanging, roots, nodes, parents, actions, node, observations):
+def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, actions, node, observations):
     """Play an action in a node of each game's tree, and the forced decisions after it; observe the new node.
 
     Args:
-        tables, layout, unchanging: constants of the game and of its observations.
-        roots: states int64[B, size] and profiles of the roots; only read.
+        tables, layout, unchanging, states, profiles: the roots, see `step.step_all`; only read.
         nodes: states int64[B, N, size] and profiles of all other nodes; node n has index n - 1.
         parents: int64[B], node to play in; 0 for the root.
         actions: int64[B].
@@ -32,10 +32,11 @@ def expand_nodes(tables, layout, unchanging, roots, nodes, parents, actions, nod
         observations: float32[B, 546], filled with those of the new nodes.
     """
     for game in range(len(parents)):
-        parent, state, profile = parents[game], nodes[0][game, node - 1], nodes[1][game, node - 1]
+        own, where, parent = at(tables, game), at(layout, game), parents[game]
+        state, profile = nodes[0][game, node - 1], nodes[1][game, node - 1]
         if parent == 0:
-            state[:], profile[:] = roots[0][game], roots[1][game]
+            state[:], profile[:] = at(states, game), profiles[game]
         else:
             state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
-        step_state(tables, layout, state, actions[game], True, profile)
-        observe_state(tables, layout, state, unchanging, profile, observations, game)
+        step_state(own, where, state, actions[game], True, profile)
+        observe_state(own, where, state, at(unchanging, game), profile, observations, game)

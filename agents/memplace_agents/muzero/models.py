@@ -30,27 +30,27 @@ class RulesModel:
 
     def __init__(self, network: MuZeroNetwork, games: GamesAside, num_simulations: int) -> None:
         self._network, self._games = network, games
-        self._index = np.arange(len(games.states))
-        nodes = (len(games.states), num_simulations)
-        self._states = np.empty((*nodes, games.states.shape[1]), games.states.dtype)
-        self._profiles = np.empty((*nodes, *games.profiles.shape[1:]), games.profiles.dtype)
+        batch, nodes = games.batch, (len(games.batch), num_simulations)
+        self._index = np.arange(len(batch))
+        self._states = np.empty((*nodes, games.game.problem.size), np.int64)
+        self._profiles = np.empty((*nodes, *batch.profiles.shape[1:]), batch.profiles.dtype)
         self._points = np.empty((nodes[0], num_simulations + 1))
         self._observations = empty_flat(nodes[0])
 
     def root(self) -> RootOutput:
         """Return the network's output for the games as they are now."""
-        self._points[:, ROOT_INDEX] = self._games.game.points(self._games.states)
+        self._points[:, ROOT_INDEX] = self._games.game.points(self._games.batch.heads)
         return predicted(self._network, self._games.observations)
 
     def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
         """Play actions int64[B] in the states of the nodes `parents` int64[B]; see `SearchModel`."""
-        game, problem = self._games.game, self._games.game.problem
+        game, batch = self._games.game, self._games.batch
 
         def chunk(first: int, last: int) -> None:
             some = slice(first, last)
             expand_nodes(
-                *(problem.tables, problem.layout, problem.unchanging),
-                (self._games.states[some], self._games.profiles[some]),
+                *(part.part(first, last) for part in batch.parts),
+                batch.profiles[some],
                 (self._states[some], self._profiles[some]),
                 *(parents[some], actions[some], node, self._observations[some]),
             )
@@ -59,7 +59,7 @@ class RulesModel:
         states = self._states[:, node - 1]
         self._points[:, node] = game.points(states)
         rewards = self._points[:, node] - self._points[self._index, parents]
-        return RecurrentOutput(rewards, *predicted(self._network, self._observations), problem.legal(states))
+        return RecurrentOutput(rewards, *predicted(self._network, self._observations), game.problem.legal(states))
 
 
 class LearnedModel:

@@ -17,7 +17,6 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import MuZeroLosses, Trainer
 from memplace_agents.search.evaluator import GameEvaluator
-from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 EPOCHS = 4
 """Times that each decision of a round is trained on; our choice."""
@@ -120,8 +119,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
 
 def _player(config: MuZeroConfig, evaluator: GameEvaluator) -> MuZeroPlayer | DrawnPlayer:
     """Return a player of an environment, by whether it draws its programs."""
-    draws = isinstance(evaluator.env, ManyProgramsEnv)
-    return DrawnPlayer(config, evaluator) if draws else MuZeroPlayer(config, evaluator)
+    return (MuZeroPlayer if evaluator.env.programs is None else DrawnPlayer)(config, evaluator)
 
 
 def new_network(config: MuZeroConfig) -> MuZeroNetwork:

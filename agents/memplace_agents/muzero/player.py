@@ -116,7 +116,7 @@ class MuZeroPlayer:
             if self.evaluator.remaining <= 0:
                 return None
             model = rules or LearnedModel(network, games.observations, config.simulations)
-            root, legal = model.root(), games.legal
+            root, legal = model.root(), games.batch.legal()
             result = search(model, root, legal, num_simulations=config.simulations, rng=rng, settings=settings)
             log_priors = _log_policy(root.prior_logits, legal)
             rollout.observations[decision], rollout.log_priors[decision] = games.observations, log_priors
@@ -132,9 +132,10 @@ class MuZeroPlayer:
         if not len(ended):
             return
         counted = ended[: self.evaluator.remaining]
-        self._ended += self.game.points(self._games.states[counted]).tolist()
-        self.evaluator.offer_states(self._games.states[counted])
-        self._keep(self._games.preferences[counted], self._games.states[counted])
+        states = self._games.batch.stacked(counted)
+        self._ended += self.game.points(states).tolist()
+        self.evaluator.offer_states(states)
+        self._keep(self._games.preferences[counted], states)
         for index in ended:
             deviates = rng.random() < DEVIATIONS
             use = int(rng.integers(self.game.problem.num_decisions)) if deviates else 0
@@ -199,7 +200,7 @@ class MuZeroPlayer:
             "best": self.best.tolist(),
             "best_ps": None if np.isinf(self._best_ps) else self._best_ps,
             "games": self._games.preferences.tolist(),
-            "decided": self._games.states[:, USE].tolist(),
+            "decided": self._games.batch.heads[:, USE].tolist(),
             "spread": self._spread,
             "annealing": self._annealing.state_dict(),
             "evaluator": self.evaluator.state_dict(),
@@ -223,12 +224,12 @@ def demonstration_of(game: FreeGame, preferences: Preferences) -> BestGame:
     """Return the decisions with a choice of the game along preferences int8[U], by which illegal ones are replaced."""
     one = GamesAside(game, 1)
     uses, observations, legal, actions, rewards = [], [], [], [], []
-    while not game.problem.done(one.states)[0]:
-        use = one.states[0, USE]
-        action = nearest_legal(one.states[0, MASK], preferences[use])
+    while not one.batch.done()[0]:
+        use = one.batch.heads[0, USE]
+        action = nearest_legal(one.batch.heads[0, MASK], preferences[use])
         uses.append(use)
         observations.append(one.observations[0].copy())
-        legal.append(one.legal[0])
+        legal.append(one.batch.legal()[0])
         actions.append(action)
         rewards.append(one.play(np.array([action]))[0][0])
     returns = np.cumsum(np.array(rewards, np.float32)[::-1], dtype=np.float64)[::-1].astype(np.float32)

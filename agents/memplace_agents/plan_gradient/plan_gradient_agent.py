@@ -16,7 +16,6 @@ from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfi
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
 from memplace_env._lib.errors import AgentError
-from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 
 class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
@@ -50,7 +49,7 @@ class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
                 f"{self.name} trains on environments of one formulation and on machines with equally many levels; "
                 "pass such environments."
             )
-        if games and (self.config.in_turn or any(isinstance(some.env, ManyProgramsEnv) for some in games)):
+        if games and (self.config.in_turn or any(some.env.programs is not None for some in games)):
             self._check(GameEpisodes.inputs, GameEpisodes.actions)
             return GameRun(self.config.games_in_turn, games, self.policy, seed)
         programs = [program_of(evaluator) for evaluator in evaluators]

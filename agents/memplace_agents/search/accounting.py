@@ -29,7 +29,6 @@ from memplace_env._lib.compilation import preparation_seconds
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.units import PS
-from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan
@@ -45,7 +44,7 @@ def made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     if not isinstance(env, str):
         return env
     wrapped = gym.make(env)
-    if isinstance(wrapped.unwrapped, ManyProgramsEnv):
+    if getattr(wrapped.unwrapped, "programs", None) is not None:
         raise AgentError(f"{env} draws its programs and names none; pass an environment that was reset, or another id.")
     return wrapped
 

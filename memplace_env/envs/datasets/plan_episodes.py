@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.arguments import integers
+from memplace_env.envs.batch.sequential_env import SequentialEnv
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem, nearest_actions
 from memplace_env.envs.malloc_game.state import USE
-from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.placement_env import Observation, PlacementEnv
 from memplace_env.envs.steps import StepsEnv, StepsProblem
@@ -57,7 +57,7 @@ class PlanFollower:
     """
 
     def __init__(self, env: Followed, plan: MemoryPlan) -> None:
-        if isinstance(env, ManyProgramsEnv):
+        if isinstance(env, SequentialEnv) and env.programs is not None:
             raise EnvError("A plan is followed in an environment of its program alone, not in one that draws programs.")
         self._env: PlacementEnv[Any] = env
         self._choose = _assignments(env, plan) if isinstance(env, OneShotEnv) else _decisions(env, plan)

@@ -1,8 +1,8 @@
 """The sequential formulation: mallocGame, as in mallocMuZero."""
 
-from memplace_env.envs.malloc_game.env import MallocGameEnv
+from memplace_env.envs.malloc_game.env import MallocGameEnv, MallocGameVectorEnv
+from memplace_env.envs.malloc_game.game_batch import GameBatch
 from memplace_env.envs.malloc_game.plan_actions import nearest_actions
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.envs.malloc_game.vector import MallocGameVectorEnv
 
-__all__ = ["MallocGameEnv", "MallocGameProblem", "MallocGameVectorEnv", "nearest_actions"]
+__all__ = ["GameBatch", "MallocGameEnv", "MallocGameProblem", "MallocGameVectorEnv", "nearest_actions"]

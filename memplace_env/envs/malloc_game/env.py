@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from copy import copy
+from functools import lru_cache
 from typing import Any, Unpack
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from memplace_env._lib.errors import ActionError
-from memplace_env._lib.units import PS
-from memplace_env.envs.arguments import checked_flag, checked_options, checked_seed, integers
-from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
-from memplace_env.envs.malloc_game.observation import Observations, dict_space, empty_observations
-from memplace_env.envs.malloc_game.problem import MallocGameProblem, Seen
-from memplace_env.envs.malloc_game.reward_scale import reward_scale
-from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
-from memplace_env.envs.placement_env import Observation, PlacementEnv, optimum_info
+from memplace_env.envs.arguments import checked_flag
+from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
+from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
+from memplace_env.envs.malloc_game.flat import flat_space
+from memplace_env.envs.malloc_game.game_batch import GameBatch, Seen
+from memplace_env.envs.malloc_game.observation import Observations, dict_space
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.state import ACTIONS
+from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
+from memplace_env.envs.many.draws import Draws
+from memplace_env.envs.many.setting import Setting
+from memplace_env.envs.placement_env import Observation
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.resolve_task import TaskOptions, resolve_task
-from memplace_env.placement.simulator import Simulator
+from memplace_env.placement.resolve_task import TaskOptions
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
 
-class MallocGameEnv(PlacementEnv[np.int64]):
+class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     """Decide use by use which tensors live in fast memory, and when they move there and back.
 
     ## Description
@@ -67,6 +68,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     In percent returns are of order one, as learners with default settings need them: random games of BERT return 2.2
     with a standard deviation of 0.35, its proven optimum 6.2; elsewhere optima lie between about 2 and 97. Rewards
     telescope, so learn with gamma = 1.
+    `"gain"`, with `programs`: in percent of what the best cheap plan of the program gains: a return of 100 is as good
+    as that plan. Cheap plans are those of XLA's solver with its public options and of the greedy player; of programs
+    outside the list the greedy player's alone; of synthetic ones the planted optimum is 100. A gain below 1 % of the
+    latency counts as 1 %, so that no reward grows beyond all bounds.
     With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
     simulator's latency, so that the return is that of the simulator.
 
@@ -78,6 +83,9 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     that is another one than the action passed. With `skip_forced` also `skipped`: how many forced decisions were played
     after it, or by `reset` before the first one with a choice. With `optimum=True`, as in `MallocGame-Tiny-v0`, also
     `optimal_latency_s` and `optimal_return`, which are known for planted programs only.
+    With `programs` also the setting: `program`, `accelerator`, `dims` and `dtype` as texts, `batch` as a number, 0
+    where it is fixed; `env.unwrapped.setting.options` are the options of `reset` that draw it again. Synthetic programs
+    add `optimal_latency_s` and `optimal_return`, NaN if no optimum is planted on this chip.
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
@@ -91,170 +99,129 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     before them, so that the return is the same; those before the first choice earn nothing. Each step then has two or
     three legal actions, but for programs of which no decision has a choice: `reset` leaves them the last one.
 
+    `programs`, instead of a workload: "train", "validation", "test" or "synthetic", or a distribution of your own, see
+    `many.draws.Draws`. Each `reset` draws a program, its batch, dims and dtype, and a chip, from the environment's own
+    generator; its options `program`, `accelerator`, `batch`, `dims` and `dtype` narrow the draw. If nothing that can be
+    drawn agrees with them, the setting is what they say. `MallocGame-Train-v0` and its like are made so, with
+    `reward="gain"` and `skip_forced=True`.
+
     ## Version history
     - v0: first version.
     """
 
     formulation = Formulation.GAME
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
+    ACTIONS = ACTIONS
 
     def __init__(
         self,
-        workload: str | Program | Task,
+        workload: str | Program | Task | None = None,
         accelerator: str | Accelerator = "tpu-v4i",
         render_mode: str | None = None,
         observation: str = "dict",
         reward: str = "percent",
         optimum: bool = False,
         skip_forced: bool = False,
+        programs: str | Draws | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
-        self.reward_scale, self.skip_forced = reward_scale(reward), checked_flag("skip_forced", skip_forced)
-        task = resolve_task(workload, accelerator, **options)
-        self.problem = MallocGameProblem(task)
-        super().__init__(self.problem.task, render_mode, observation)
-        self.optimum_info = optimum_info(task, self._return_of) if checked_flag("optimum", optimum) else {}
-        self._begin(self.problem.first_state)
+        self.skip_forced = checked_flag("skip_forced", skip_forced)
+        super().__init__(
+            workload,
+            accelerator,
+            programs,
+            reward=reward,
+            rewards=[*SCALES],
+            optimum=optimum,
+            render_mode=render_mode,
+            observation=observation,
+            options=options,
+        )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space
-        self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin a game; it is the same each time.
+    def drawn(self, setting: Setting) -> Drawn[MallocGameProblem]:
+        """Return the game of a setting, see `drawn_game`."""
+        return drawn_game(setting)
 
-        Args:
-            seed: seeds `np_random`; the game draws nothing.
-            options: `state`: a state, as `get_state` or `states_along` returns it, from which the game begins instead
-                of from its start. Rewards are those of the decisions from there on, so they add up to the return of
-                the whole game less that of the decisions before. With `skip_forced` forced decisions that follow the
-                state count among those before.
+    def problem_of(self, task: Task) -> MallocGameProblem:
+        """Return the game of a task."""
+        return MallocGameProblem(task)
 
-        Raises:
-            EnvError: for an invalid seed, invalid options, a state that no legal play leads to, or one of a game that
-                is over.
-        """
-        state = checked_options(options).get("state")
-        first = self.problem.first_state if state is None else self.problem.checked_start(state)
-        super().reset(seed=checked_seed(seed))
-        start = self.first_state if state is None else first
-        if state is not None and self.skip_forced:
-            start = self.problem.without_forced(first)
-        self._begin(start)
-        info: dict[str, Any] = {"latency_s": self.latency_s, "played": -1, "illegal": False, **self.optimum_info}
+    def start_of(self, problem: MallocGameProblem, state: Ints | None = None) -> Ints:
+        """Return the state in which a game begins, with `skip_forced` before the first decision with a choice."""
+        if state is None:
+            return problem.first_choice if self.skip_forced else problem.first_state
+        return problem.without_forced(state) if self.skip_forced else state
+
+    def new_batch(self, problems: list[MallocGameProblem], states: list[Ints]) -> GameBatch:
+        """Return games in copies of these states."""
+        return GameBatch(problems, states, self.flat)
+
+    def play(
+        self, batch: GameBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Seen
+    ) -> tuple[NDArray[np.float64], Info]:
+        """Play an action int64[B] in each game, see `SequentialEnv.play`."""
+        moves = batch.step(wanted, seen, self.skip_forced)
+        fractions, latency_s = batch.settle(moves)
+        info = {"latency_s": latency_s, "played": moves.played, "illegal": moves.played != wanted}
         if self.skip_forced:
-            info["skipped"] = int(start[USE] - first[USE])
-        seen = self.problem.observe_flat(self._states) if self.flat else self.problem.observe(self._states)
-        return row_of_game(seen), info
+            info["skipped"] = moves.skipped
+        return scale * fractions, info
+
+    def first_infos(self, batch: GameBatch) -> Info:
+        """Return the infos of games that have just begun, arrays of length B."""
+        none = np.full(len(batch), -1)
+        info = {"latency_s": batch.latency_s(), "played": none, "illegal": none == 0}
+        return info | {"skipped": batch.heads[:, batch.DECIDED].copy()} if self.skip_forced else info
+
+    def form_of(self, seen: Seen) -> Observation:
+        """Return observations in the form that Gymnasium takes."""
+        return seen._asdict() if isinstance(seen, Observations) else seen
 
     def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Play one decision.
-
-        Raises:
-            ActionError: if the action is no integer of 0..2, or the game is over.
-        """
-        wanted = check_actions(action, ())
-        if self._states[0, USE] == self.problem.num_decisions:
-            raise ActionError("The game is over; call reset() before the next step.")
-        observations = empty_flat(1) if self.flat else empty_observations(1)
-        gains, played, skipped = self.problem.step(
-            self._states, wanted.reshape(1), self._profiles, observations, self.skip_forced
-        )
-        over = bool(self._states[0, USE] == self.problem.num_decisions)
-        fractions, latency = self.problem.settle(self._states, gains, played)
+        """Play one decision; errors as in `SequentialEnv.step`."""
+        observation, reward, over, truncated, info = super().step(action)
         self.problem.evaluated += over and not self.task.is_black_box  # `settle` counts those of a black box
-        info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        if self.skip_forced:
-            info["skipped"] = int(skipped[0])
-        reward = self.reward_scale * fractions[0].item()
-        return row_of_game(observations), reward, over, False, {**info, **self.optimum_info}
-
-    @property
-    def first_state(self) -> Ints:
-        """The state after `reset`, int64[size]; read-only."""
-        return self.problem.first_choice if self.skip_forced else self.problem.first_state
+        return observation, reward, over, truncated, info
 
     @property
     def latency_s(self) -> float:
         """Estimated latency in seconds; once the game is over its plan's latency, by the simulator if there is one."""
-        if self.task.is_black_box and self._states[0, USE] == self.problem.num_decisions:
+        if self.task.is_black_box and self._batch.done()[0]:
             return self.report().latency_s
-        return float(self._states[0, ESTIMATE] * PS)
-
-    def legal_actions(self) -> list[int]:
-        """Return the legal actions of the current decision; none once the game is over."""
-        return [int(action) for action in np.flatnonzero(self.action_masks())]
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """Return bool[3], which actions are legal, in the form that sb3-contrib expects."""
-        masks: NDArray[np.bool_] = self.problem.legal(self._states)[0]
-        return masks
-
-    def plan(self) -> MemoryPlan:
-        """Return the plan; an unfinished game goes on with Drop if that waits for nothing, else NoCopy, else Copy."""
-        return self.problem.plan(self._states[0])
+        return float(self._batch.latency_s()[0])
 
     def get_state(self) -> Ints:
         """Return a copy of the state, int64[size]."""
-        state: Ints = self._states[0].copy()
+        state = super().get_state()
         self.problem.known.add(state)
         return state
-
-    def set_state(self, state: Ints) -> None:
-        """Return to a state that `get_state` of this game returned, in this process or another one.
-
-        A state from elsewhere than this environment and its forks is played again, about 1.5 us a decision.
-
-        Raises:
-            EnvError: if no legal play leads to it.
-        """
-        self._begin(self.problem.known.check(state))
-
-    def fork(self) -> MallocGameEnv:
-        """Return an independent copy in the same state, for planners; program and tables are shared.
-
-        The game draws nothing at random; the fork gets its own generator when it is reset.
-        """
-        other = copy(self)
-        other._states, other._profiles = self._states.copy(), self._profiles.copy()
-        other._np_random = None
-        return other
-
-    def with_simulator(self, simulator: Simulator) -> MallocGameEnv:
-        """Return a fork with an equivalent simulator, see `Task.with_simulator`."""
-        other = self.fork()
-        other.task = self.task.with_simulator(simulator)
-        other.problem = MallocGameProblem(other.task)
-        return other
-
-    def _return_of(self, latency_s: float) -> float:
-        """Return the return of a game whose plan has that latency by the cost arrays."""
-        return self.reward_scale * (1 - latency_s / (self.problem.all_backing_ps * PS))
-
-    def _begin(self, state: Ints) -> None:
-        self._states = state[None].copy()
-        self._profiles = self.problem.profiles(self._states, self.flat)
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.malloc_game.viewer.viewer import render
 
-        return render(self.problem, self._states[0], mode)
+        return render(self.problem, self._state, mode)
 
 
-def row_of_game(seen: Seen) -> Observation:
-    """Return the first row of observations, in the form of a single environment."""
-    return seen.of(0) if isinstance(seen, Observations) else seen[0]
+class MallocGameVectorEnv(SequentialVectorEnv[MallocGameEnv]):
+    """`num_envs` games of `MallocGameEnv` in one; takes the same arguments, and those of `SequentialVectorEnv`."""
+
+    single = MallocGameEnv
 
 
-def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the actions as int64 of that shape.
+@lru_cache(maxsize=MOST_LOADED)
+def drawn_game(setting: Setting) -> Drawn[MallocGameProblem]:
+    """Return the game of a setting, made once and shared by all environments of the process.
 
     Raises:
-        ActionError: for another shape, a dtype that is no integer, or values outside 0..2.
+        MemPlaceError: naming what cannot be resolved.
     """
-    form = "one integer" if shape == () else f"integers of shape {shape}"
-    array = integers(actions, shape, f"An action is {form}, 0 Copy, 1 NoCopy, 2 Drop")
-    if array.size and (array.min() < 0 or array.max() >= len(ACTIONS)):
-        raise ActionError(f"An action is 0 Copy, 1 NoCopy or 2 Drop; this one holds {array.min()}..{array.max()}.")
-    return array.astype(np.int64)
+    problem = MallocGameProblem(setting.task())
+
+    def greedy_s() -> float:
+        states = problem.new_states(1)
+        problem.finish_greedily(states)
+        return float(problem.latency_s(states)[0])
+
+    return drawn_problem(setting, Formulation.GAME, problem, greedy_s)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.array_rows import at
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.observation import BINS
 from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, OP, PAST, QUEUE_HEAD, USE
@@ -33,13 +34,13 @@ def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
 
 
 @kernel
-def draw_profiles(tables, layout, states, profiles):
-    """Draw the profiles of states int64[B, size] from nothing but the states."""
-    for index in range(len(states)):
-        state, profile = states[index], profiles[index]
+def draw_profiles(tables, layout, states, which, profiles):
+    """Draw the profiles of the games `which`, int64[n], from nothing but their states; the others are `AddressRows`."""
+    for index in which:
+        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
         profile[:] = 0
-        now = min(state[OP], len(tables.compute_ps) - 1)
-        _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
+        now = min(state[OP], len(own.compute_ps) - 1)
+        _draw_all(own, where, state, max(now - BINS + 1, 0), now, profile)
 
 
 @kernel(forceinline=True)

@@ -7,24 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.array_rows import row_of
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.threads import cached_property, in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import playouts, rules
-from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.known import KnownStates
-from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
-from memplace_env.envs.malloc_game.occupancy import draw_profiles, empty_profiles
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
-from memplace_env.envs.malloc_game.step import observe_all, step_all
+from memplace_env.envs.malloc_game.observation import Unchanging, unchanging
+from memplace_env.envs.malloc_game.state import (  # fmt: skip
+    ESTIMATE,
+    MASK,
+    USE,
+    StateLayout,
+    Tables,
+    game_tables,
+    layout_of,
+    plan_of,
+)
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.task import Task, streamed
 from memplace_env.program.program import Ints
-
-Seen = Observations | NDArray[np.float32]
-"""Observations of a batch, as the arrays of a Dict or flat."""
 
 
 class MallocGameProblem:
@@ -93,13 +97,21 @@ class MallocGameProblem:
         """Return int64[count, size], games at their beginning."""
         return np.repeat(self.first_state[None], count, axis=0)
 
+    def checked_state(self, state: Any) -> Ints:
+        """Return a copy of a state int64[size] that legal play leads to; one from elsewhere is played again.
+
+        Raises:
+            EnvError: if no legal play leads to it.
+        """
+        return self.known.check(state)
+
     def checked_start(self, state: Any) -> Ints:
         """Return a copy of a state int64[size] that an episode can begin from.
 
         Raises:
             EnvError: if no legal play leads to it, or its game is over.
         """
-        start = self.known.check(state)
+        start = self.checked_state(state)
         if start[USE] == self.num_decisions:
             raise EnvError("The game of this state is over, so no episode can begin from it; pass an earlier one.")
         return start
@@ -153,28 +165,6 @@ class MallocGameProblem:
         """Return latencies in seconds by the cost arrays, float64[B]; estimates, exact in finished states."""
         return states[:, ESTIMATE].astype(np.float64) * PS
 
-    def settle(self, states: Ints, gains: Ints, played: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what a batch of moves saves, and latencies.
-
-        A move saves what it lowers the estimated latency by, as a fraction of the latency with everything in the
-        backing memory. With a black box, the last move of a game also saves the difference to the black box's latency,
-        so that the sum is 1 - latency / latency(all backing) by the black box.
-
-        Args:
-            states: int64[B, size], after the moves.
-            gains, played: gains and played actions of the moves, see `play`.
-
-        Returns:
-            Fractions float64[B]; latencies in seconds float64[B], of games that just ended by the black box if any.
-        """
-        saved, latency = gains / self.all_backing_ps, self.latency_s(states)
-        if self.task.is_black_box:
-            ended = np.flatnonzero(self.done(states) & (played >= 0))
-            evaluated = self.final_latency_s(states[ended])
-            saved[ended] += self.return_correction(states[ended], evaluated)
-            latency[ended] = evaluated
-        return saved, latency
-
     def final_latency_s(self, states: Ints) -> NDArray[np.float64]:
         """Return latencies of finished games in seconds, float64[B], by the black box if there is one."""
         self.evaluated += len(states)
@@ -194,68 +184,17 @@ class MallocGameProblem:
         self.finish_lazily(state)
         return plan_of(self.task, self.layout, state)
 
-    def observe(self, states: Ints, into: Observations | None = None) -> Observations:
-        """Return observations of states, in `into` if that is given."""
-        observations = empty_observations(len(states)) if into is None else into
-        self._fill(states, self.profiles(states), observations)
-        return observations
-
-    def observe_flat(self, states: Ints, into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return float32[B, 546], flat observations of states, in `into` if that is given."""
-        observations = empty_flat(len(states)) if into is None else into
-        self._fill(states, self.profiles(states, flat=True), observations)
-        return observations
-
-    def profiles(self, states: Ints, flat: bool = False) -> NDArray[Any]:
-        """Return the profiles of states, see `occupancy`: coarse ones if `flat`, else fine ones."""
-        profiles = empty_profiles(len(states), flat)
-        in_chunks(lambda a, b: draw_profiles(self.tables, self.layout, states[a:b], profiles[a:b]), len(states))
-        return profiles
-
-    def step(
-        self,
-        states: Ints,
-        actions: NDArray[np.integer],
-        profiles: NDArray[Any],
-        into: Seen,
-        skip_forced: bool = False,
-    ) -> Ints:
-        """Play as `play` does and observe, which costs less than one after the other.
-
-        Args:
-            states, actions: as for `play`.
-            profiles: the states' profiles before; brought up to date in place.
-            into: filled with the observations after: `Observations`, or with coarse profiles float32[B, 546].
-            skip_forced: whether to go on with the decisions that have a single legal action.
-
-        Returns:
-            int64[3, B]: picoseconds by which the estimated latency is lower, the actions played (-1 in finished
-            states), and how many forced decisions followed each.
-        """
-        moves = np.empty((3, len(states)), dtype=np.int64)
-        wanted = np.ascontiguousarray(actions, dtype=np.int64)
-
-        def chunk(first: int, last: int) -> None:
-            some, part = slice(first, last), part_of(into, first, last)
-            move = states[some], wanted[some], moves[:, some], skip_forced, profiles[some]
-            step_all(self.tables, self.layout, *move, self.unchanging, part)
-
-        in_chunks(chunk, len(states))
-        return moves
-
-    def _fill(self, states: Ints, profiles: NDArray[Any], into: Seen) -> None:
-        def chunk(first: int, last: int) -> None:
-            some, part = slice(first, last), part_of(into, first, last)
-            observe_all(self.tables, self.layout, states[some], self.unchanging, profiles[some], part)
-
-        in_chunks(chunk, len(states))
-
     @cached_property
     def unchanging(self) -> Unchanging:
         """Parts of observations that never change during a game."""
         return unchanging(self.program, self.tables)
 
+    @cached_property
+    def parts(self) -> tuple[Tables, StateLayout, Unchanging]:
+        """Tables that kernels read, see `Batch`."""
+        return self.tables, self.layout, self.unchanging
 
-def part_of(observations: Seen, first: int, last: int) -> Seen:
-    """Return views of observations first..last-1."""
-    return observations.part(first, last) if isinstance(observations, Observations) else observations[first:last]
+    @cached_property
+    def part_rows(self) -> tuple[Ints, ...]:
+        """Addresses of `parts`."""
+        return tuple(map(row_of, self.parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memplace_env._lib.array_rows import at
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.flat import fill_flat
 from memplace_env.envs.malloc_game.observation_parts import (
@@ -19,30 +20,34 @@ from memplace_env.envs.malloc_game.state import MASK
 
 
 @kernel
-def step_all(tables, layout, states, actions, moves, skip_forced, profiles, unchanging, into):
-    """Play one decision in each state by `step_state`, and fill `into` with the observations after it.
+def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, heads, profiles, into):
+    """Play one decision in each of B games by `step_state`, and fill `into` with the observations after it.
 
     Args:
-        tables, layout: tables and layout of the game.
-        states: int64[B, size].
-        actions: int[B]; an illegal one is replaced as by `rules.play_nearest`.
-        moves: int64[3, B], filled with what `step_state` returns.
+        tables, layout, unchanging, states: `AddressRows` of what each game plays: its tables, its layout, the parts of
+            its observations that never change, and its state.
+        actions: int64[B]; an illegal one is replaced as by `rules.play_nearest`.
         skip_forced: whether forced decisions that follow are played, too.
+        moves: int64[3, B], filled with what `step_state` returns.
+        heads: int64[B, HEAD], filled with the first fields of the states.
         profiles: profiles of the states before, fine or coarse; brought up to date.
-        unchanging: parts of observations that never change during a game.
         into: `Observations`, or with coarse profiles float32[B, 546].
     """
-    for index in range(len(states)):
-        state, profile = states[index], profiles[index]
-        moves[:, index] = step_state(tables, layout, state, actions[index], skip_forced, profile)
-        observe_state(tables, layout, state, unchanging, profile, into, index)
+    for index in range(len(actions)):
+        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
+        moves[:, index] = step_state(own, where, state, actions[index], skip_forced, profile)
+        observe_state(own, where, state, at(unchanging, index), profile, into, index)
+        # Masks, estimates and whether a game is over are read from the heads, for all games at once.
+        heads[index] = state[: heads.shape[1]]
 
 
 @kernel
-def observe_all(tables, layout, states, unchanging, profiles, into):
-    """Fill `into` with the observations of states whose profiles are given, as `step_all` does."""
-    for index in range(len(states)):
-        observe_state(tables, layout, states[index], unchanging, profiles[index], into, index)
+def observe_all(tables, layout, unchanging, states, which, profiles, into):
+    """Fill row i of `into` with the observation of game `which[i]`, whose profile is given; see `step_all`."""
+    for row in range(len(which)):
+        index = which[row]
+        own, where, state = at(tables, index), at(layout, index), at(states, index)
+        observe_state(own, where, state, at(unchanging, index), profiles[index], into, row)
 
 
 @kernel

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,12 +33,17 @@ LEAST_HOT, MOST_HOT = 0.3, 0.9
 """Share of their ops whose tensors are planted in fast levels; our choice."""
 
 
+@runtime_checkable
 class Draws(Protocol):
-    """A distribution over settings."""
+    """A distribution over settings: the argument `programs` of games and steps."""
 
     @property
     def first(self) -> Setting:
         """The setting before the first `reset`, the same each time."""
+
+    @property
+    def planted(self) -> bool:
+        """True if optima are planted in the programs; infos then name them."""
 
     @property
     def summary(self) -> str:
@@ -55,6 +60,8 @@ class SplitDraws:
         settings: all settings of the split, in the order of the file.
         weights: float64[n], the probability of each.
     """
+
+    planted = False
 
     def __init__(self, formulation: Formulation, split: Split) -> None:
         chips = [chip for chip in accelerator_names() if SPLITS.index(chip_split(chip)) <= SPLITS.index(split)]
@@ -125,6 +132,8 @@ class SyntheticDraws:
     hot ops, uniform in [0.3, 0.9]; and a seed below 2**32.
     """
 
+    planted = True
+
     def __init__(self, formulation: Formulation) -> None:
         chips = map(load_accelerator, accelerator_names())
         self._game = formulation is Formulation.GAME
@@ -166,15 +175,18 @@ class SyntheticDraws:
         return wanted._replace(program=text)
 
 
-def draws_of(formulation: Formulation, name: Any) -> Draws:
-    """Return the distribution with that name, shared by all environments.
+def draws_of(formulation: Formulation, programs: Any) -> Draws:
+    """Return the distribution with that name, shared by all environments; a distribution is returned as it is.
 
     Raises:
         EnvError: if there is none.
     """
-    if not isinstance(name, str) or name not in (*SPLITS, SYNTHETIC):
-        raise EnvError(f"split must be one of {', '.join([*SPLITS, SYNTHETIC])}, not {described(name)}.")
-    return _made(formulation, name)
+    if isinstance(programs, Draws):
+        return programs
+    if not isinstance(programs, str) or programs not in (*SPLITS, SYNTHETIC):
+        names = ", ".join([*SPLITS, SYNTHETIC])
+        raise EnvError(f"programs must be one of {names}, or what `Draws` describes, not {described(programs)}.")
+    return _made(formulation, programs)
 
 
 @cache

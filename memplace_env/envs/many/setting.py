@@ -89,20 +89,6 @@ class Setting(NamedTuple):
         )
 
 
-def without_state(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options of `reset`, if they ask for no state to begin from.
-
-    Raises:
-        EnvError: if they do.
-    """
-    if options.get("state") is not None:
-        raise EnvError(
-            "An environment of many programs begins each episode at its start; to begin from a state, make the "
-            "environment of that program alone."
-        )
-    return options
-
-
 class Reference(NamedTuple):
     """Latencies that the rewards of a setting are relative to.
 

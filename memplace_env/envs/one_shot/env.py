@@ -111,7 +111,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         super().__init__(task, render_mode, observation)
         self.problem = OneShotProblem(task)
         self.reward = resolve_reward(reward)
-        self.optimum_info = optimum_info(task, self._return_of) if checked_flag("optimum", optimum) else {}
+        self.episode_info = optimum_info(task, self._return_of) if checked_flag("optimum", optimum) else {}
         self._assignment: NDArray[np.integer] | None = None
         self._scores: Scores | None = None
         self.fixed_observation: Observation = (
@@ -133,7 +133,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
             raise EnvError(NO_STATE)
         super().reset(seed=checked_seed(seed))
         self._assignment = None
-        return self._observation(), {**native_info(self.problem), **self.optimum_info}
+        return self._observation(), {**native_info(self.problem), **self.episode_info}
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Compile and time one assignment.
@@ -146,7 +146,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self._scores = scores
         reward = float(self.reward_of(scores)[0])
         info = {key: np.asarray(value).item() for key, value in step_info(self.problem, scores).items()}
-        return self._observation(), reward, True, False, {**info, **self.optimum_info}
+        return self._observation(), reward, True, False, {**info, **self.episode_info}
 
     def score(self, assignments: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
         """Return rewards float64[B] and scores of assignments int[B, 2T]; for searches, the episode stays as it is.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv
+from memplace_env._lib.errors import EnvError
+from memplace_env.envs.arguments import NO_STATE
+from memplace_env.envs.batch.vector_env import Bools, Info, PlacementVectorEnv
 from memplace_env.envs.one_shot.env import OneShotEnv, step_info
 from memplace_env.envs.placement_env import Observation, each_array
+from memplace_env.program.program import Ints
 
 
 class OneShotVectorEnv(PlacementVectorEnv[OneShotEnv]):
@@ -47,7 +51,12 @@ class OneShotVectorEnv(PlacementVectorEnv[OneShotEnv]):
                 info[key][live] = values
         return self._observe(), rewards, live.copy(), info
 
-    def _begin(self, which: Bools, observations: Observation | None = None) -> None:
+    def _begin(self, which: Bools, options: Mapping[str, Any], seeds: Sequence[int | None]) -> Info:
+        if options.get("state") is not None:
+            raise EnvError(NO_STATE)
+        return {}
+
+    def _show(self, which: Ints, observations: Observation) -> None:
         """Do nothing: the observation never changes."""
 
     def _observe(self) -> Observation:

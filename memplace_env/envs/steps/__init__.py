@@ -1,7 +1,7 @@
 """The one-shot problem in steps: one decision for each entry that has a choice."""
 
-from memplace_env.envs.steps.env import StepsEnv
+from memplace_env.envs.steps.env import StepsEnv, StepsVectorEnv
 from memplace_env.envs.steps.problem import StepsProblem
-from memplace_env.envs.steps.vector import StepsVectorEnv
+from memplace_env.envs.steps.steps_batch import StepsBatch
 
-__all__ = ["StepsEnv", "StepsProblem", "StepsVectorEnv"]
+__all__ = ["StepsBatch", "StepsEnv", "StepsProblem", "StepsVectorEnv"]

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from copy import copy
+from functools import lru_cache
 from typing import Any, Final, Unpack
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from memplace_env._lib.errors import ActionError, EnvError
-from memplace_env._lib.foreign import described
-from memplace_env.envs.arguments import checked_flag, checked_options, checked_seed, integers
-from memplace_env.envs.placement_env import Observation, PlacementEnv, optimum_info, row_of
+from memplace_env._lib.units import PS
+from memplace_env.envs.arguments import checked_flag
+from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
+from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
+from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
+from memplace_env.envs.many.draws import Draws
+from memplace_env.envs.many.setting import Setting
+from memplace_env.envs.placement_env import Observation
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
 from memplace_env.envs.steps.problem import StepsProblem
-from memplace_env.envs.steps.step_kernels import ESTIMATE
-from memplace_env.envs.steps.step_tables import BACKING, LEVELS
+from memplace_env.envs.steps.step_features import checked_order
+from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.resolve_task import TaskOptions, resolve_task
-from memplace_env.placement.simulator import Simulator
+from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.resolve_task import TaskOptions
+from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
-STEPS_REWARDS: Final = ("end", "dense")
-"""Names of the rewards, see `StepsEnv`."""
+CHEAP: Final = ("native", "all-fastest", "density-greedy")
+"""Rules of the compiler whose best plan is the unit of rewards of settings outside the list."""
 
 
-class StepsEnv(PlacementEnv[np.int64]):
+class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     """Assign the tensors of a network to memory levels, one decision after the other.
 
     ## Description
@@ -59,12 +63,18 @@ class StepsEnv(PlacementEnv[np.int64]):
     `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of the entry are 0.
 
     ## Reward
-    The return is the speed-up over native of the compiler's plan, latency(native) / latency, by the simulator if there
-    is one. It lies about 1, with a spread of some hundredths among sensible plans; use a discount (gamma) of 1.
+    The return is about the compiler's plan, by the simulator if there is one; use a discount (gamma) of 1.
 
-    - `reward="end"` (default): the last step pays it, all others 0.
-    - `reward="dense"`: each step pays the change of the estimated speed-up, the last one the rest of the return. The
-      estimate is the cost arrays' with undecided entries in the backing memory.
+    - `reward="speedup"` (default): over native, latency(native) / latency. It lies about 1, with a spread of some
+      hundredths among sensible plans.
+    - `"percent"`, `"fraction"`: what is saved of the latency with everything in the backing memory.
+    - `"gain"`, with `programs`: the same in percent of what the best cheap plan of the program saves: 100 is as good as
+      that plan. Cheap plans are those of native, all-fastest and ten runs of density-greedy, of programs outside the
+      list its first run alone; of synthetic programs the planted optimum is 100. A saving below 1 % of the latency
+      counts as 1 %, so that no reward grows beyond all bounds.
+
+    The last step pays it, all others 0. With `dense=True` each step pays the change of the estimate, and the last one
+    the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
 
     ## Episode end
     After the last entry (`terminated=True`); every episode of a program has the same length.
@@ -82,7 +92,9 @@ class StepsEnv(PlacementEnv[np.int64]):
     | `action_mask`      | int8[3], levels that have room for the next entry; zeros at the end                  |
 
     With `optimum=True`, as in `MemPlaceSteps-Tiny-v0`, also `optimal_latency_s` and `optimal_return`, which are known
-    for planted programs only.
+    for planted programs only. With `programs` also the setting: `program`, `accelerator`, `dims` and `dtype` as texts,
+    `batch` as a number, 0 where it is fixed; `env.unwrapped.setting.options` are the options of `reset` that draw it
+    again. Synthetic programs add the optimum, NaN if none is planted on this chip.
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
@@ -91,9 +103,11 @@ class StepsEnv(PlacementEnv[np.int64]):
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|
     | `order`       | `"density"` | entries that save most time per byte and op of their life first; or `"schedule"`   |
-    | `reward`      | `"end"`     | or `"dense"`, see above                                                            |
+    | `reward`      | `"speedup"` | or `"percent"`, `"fraction"`, `"gain"`, see above                                  |
+    | `dense`       | `False`     | whether all steps pay, see above                                                   |
     | `observation` | `"flat"`    | or `"dict"`                                                                        |
     | `optimum`     | `False`     | whether `info` has the optimum, see there                                          |
+    | `programs`    | `None`      | what `reset` draws from instead of a workload, as in `MallocGameEnv`               |
 
     A chip with more than three levels is refused.
 
@@ -103,166 +117,125 @@ class StepsEnv(PlacementEnv[np.int64]):
 
     formulation = Formulation.STEPS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
+    ACTIONS = ("fast", "middle", "backing")
 
     def __init__(
         self,
-        workload: str | Program | Task,
+        workload: str | Program | Task | None = None,
         accelerator: str | Accelerator = "nnp-i",
         order: str = "density",
-        reward: str = "end",
+        reward: str = "speedup",
+        dense: bool = False,
         render_mode: str | None = None,
         observation: str = "flat",
         optimum: bool = False,
+        programs: str | Draws | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
-        task = resolve_task(workload, accelerator, **options)
-        super().__init__(task, render_mode, observation)
-        if not isinstance(reward, str) or reward not in STEPS_REWARDS:
-            raise EnvError(f"reward must be {' or '.join(map(repr, STEPS_REWARDS))}, not {described(reward)}.")
-        self.problem = StepsProblem(task, order)
-        self.dense = reward == "dense"
-        native_s = self.problem.one_shot.native_report.latency_s
-        known = checked_flag("optimum", optimum)
-        self.optimum_info = optimum_info(task, lambda latency_s: native_s / latency_s) if known else {}
-        self._states = self.problem.new_states(1)
-        self._last_speedup = 0.0
+        self.order, self.dense = checked_order(order), checked_flag("dense", dense)
+        self._last: dict[str, Any] = {"speedup": 0.0, "latency_s": 0.0}
+        super().__init__(
+            workload,
+            accelerator,
+            programs,
+            reward=reward,
+            rewards=["speedup", *SCALES],
+            optimum=optimum,
+            render_mode=render_mode,
+            observation=observation,
+            options=options,
+        )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space
-        self.action_space: spaces.Discrete = spaces.Discrete(LEVELS)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; it is the same each time.
+    def drawn(self, setting: Setting) -> Drawn[StepsProblem]:
+        """Return the steps of a setting, see `drawn_steps`."""
+        return drawn_steps(setting, self.order)
 
-        Args:
-            seed: seeds `np_random`; the steps draw nothing.
-            options: `state`: a state, as `get_state` returns it, from which the episode begins instead of from its
-                start. With `reward="dense"` rewards then add up to the return of the whole episode less that of the
-                decisions before.
+    def problem_of(self, task: Task) -> StepsProblem:
+        """Return the steps of a task."""
+        return StepsProblem(task, self.order)
 
-        Raises:
-            EnvError: for an invalid seed, invalid options, a state that no decisions lead to, or one of an episode
-                that is over.
+    def start_of(self, problem: StepsProblem, state: Ints | None = None) -> Ints:
+        """Return the state in which an episode begins."""
+        return problem.tables.first_state if state is None else state
+
+    def new_batch(self, problems: list[StepsProblem], states: list[Ints]) -> StepsBatch:
+        """Return episodes in copies of these states."""
+        return StepsBatch(problems, states)
+
+    def return_of(self, latency_s: float, problem: StepsProblem, scale: float) -> float:
+        """Return the return of an episode of a problem whose plan has that latency."""
+        if self.reward == "speedup":
+            return problem.one_shot.native_report.latency_s / latency_s
+        return super().return_of(latency_s, problem, scale)
+
+    def play(
+        self, batch: StepsBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], Info]:
+        """Decide the next entry of each episode by int64[B], see `SequentialEnv.play`.
+
+        The plans of episodes that end are compiled and evaluated, those of one problem in one batch.
         """
-        state = checked_options(options).get("state")
-        states = self.problem.new_states(1) if state is None else self.problem.checked_start(state)[None]
-        super().reset(seed=checked_seed(seed))
-        self._states = states
-        info = {**_scalars(self.first_info(states)), **self.optimum_info}
-        return self._form(self.problem.observe(states)), info
+        levels = batch.step(wanted, seen)
+        info, ended = self._infos(batch, levels.played, wanted), batch.done() & (levels.played >= 0)
+        estimated = info["speedup"].copy()
+        for problem, same in batch.by_problem(np.flatnonzero(ended)).items() if ended.any() else ():
+            scores = problem.scores(batch.stacked(np.array(same)))
+            info["latency_s"][same], info["speedup"][same] = scores.latency_s, scores.speedup
+            info["reassigned"][same] = scores.reassigned
+        if not (self.dense or ended.any()):
+            return np.zeros(len(batch)), info
+        before_ps, backing_ps = batch.heads[:, batch.ESTIMATE] + levels.gains, batch.all_backing_ps
+        # What a step pays if the reward is dense, what is paid in all, and what earlier steps have paid of it.
+        if self.reward == "speedup":
+            paid = batch.native_ps / before_ps
+            each, total, earlier = estimated - paid, info["speedup"], paid - batch.native_ps / backing_ps
+        else:
+            each, total = levels.gains / backing_ps, 1 - info["latency_s"] / (backing_ps * PS)
+            earlier = 1 - before_ps / backing_ps
+        rewards = np.where(ended, total - earlier, each) if self.dense else np.where(ended, total, 0.0)
+        return scale * rewards, info
 
-    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Decide the next entry.
-
-        Raises:
-            ActionError: if the action is no integer of 0..2, or the episode is over.
-        """
-        wanted = check_levels(action, ()).reshape(1)
-        if self.problem.done(self._states)[0]:
-            raise ActionError("The episode is over; call reset() before the next step.")
-        gains, played, rows = self.problem.step(self._states, wanted)
-        rewards, info = self.outcome(self._states, gains, played, wanted)
-        over = bool(self.problem.done(self._states)[0])
-        self._last_speedup = info["speedup"][0].item()
-        return self._form(rows), rewards[0].item(), over, False, {**_scalars(info), **self.optimum_info}
-
-    def first_info(self, states: Ints) -> dict[str, NDArray[Any]]:
-        """Return the infos of a reset to these states int64[B, size], arrays of length B."""
-        none = np.full(len(states), -1)
-        return self.outcome(states, np.zeros_like(none), none, none)[1]
-
-    def outcome(
-        self, states: Ints, gains: Ints, played: Ints, wanted: Ints
-    ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]:
-        """Return rewards float64[B] and infos, arrays of length B, after a step of each state.
-
-        Episodes that ended in this step are compiled and evaluated.
-
-        Args:
-            states: int64[B, size], after the step.
-            gains, played: picoseconds gained and levels given, see `StepsProblem.play`; `played` -1 for no step.
-            wanted: int64[B], the actions.
-        """
-        problem = self.problem
-        latency, speedup = problem.latency_s(states), problem.speedup(states[:, ESTIMATE])
-        reassigned, rewards = np.zeros(len(states)), np.zeros(len(states))
-        ended = np.flatnonzero(problem.done(states) & (played >= 0))
-        if self.dense:
-            before = problem.speedup(states[:, ESTIMATE] + gains)
-            rewards = speedup - before
-            # What all earlier steps have paid together.
-            rewards[ended] = problem.speedup(np.array([problem.tables.all_backing_ps])) - before[ended]
-        if len(ended):
-            scores = problem.scores(states[ended])
-            latency[ended], speedup[ended], reassigned[ended] = scores.latency_s, scores.speedup, scores.reassigned
-            rewards[ended] += scores.speedup
-        info = {
-            "latency_s": latency,
-            "speedup": speedup,
-            "reassigned": reassigned,
-            "native_latency_s": np.full(len(states), problem.one_shot.native_report.latency_s),
-            "decision": problem.next_decision(states),
+    def _infos(self, batch: StepsBatch, played: Ints, wanted: Ints) -> Info:
+        """Return infos of episodes as estimated."""
+        estimate_ps = batch.heads[:, batch.ESTIMATE]
+        return {
+            "latency_s": batch.latency_s(),
+            "speedup": batch.native_ps / estimate_ps,
+            "reassigned": np.zeros(len(batch)),
+            "native_latency_s": batch.native_s.copy(),
+            "decision": batch.following.copy(),
             "played": played,
             "illegal": played != wanted,
-            "action_mask": problem.legal(states).astype(np.int8),
+            "action_mask": batch.legal().astype(np.int8),
         }
-        return rewards, info
+
+    def first_infos(self, batch: StepsBatch) -> Info:
+        """Return the infos of episodes that have just begun, arrays of length B."""
+        none = np.full(len(batch), -1)
+        return self._infos(batch, none, none)
+
+    def form_of(self, seen: NDArray[np.float32]) -> Observation:
+        """Return observations in the form that Gymnasium takes."""
+        return in_form(seen, self.flat)
+
+    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Decide the next entry; errors as in `SequentialEnv.step`."""
+        result = super().step(action)
+        self._last = result[4]
+        return result
 
     def reward_change(self, factor: float) -> float:
         """Return by how much the last reward would differ if the finished plan had taken `factor` times as long."""
-        return self._last_speedup * (1 / factor - 1)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """Return bool[3], which levels have room for the next entry, in the form that sb3-contrib expects."""
-        masks: NDArray[np.bool_] = self.problem.legal(self._states)[0]
-        return masks
-
-    def legal_actions(self) -> list[int]:
-        """Return the levels that have room for the next entry; none once the episode is over."""
-        return [int(action) for action in np.flatnonzero(self.action_masks())]
+        if self.reward == "speedup":
+            return float(self._last["speedup"] * (1 / factor - 1))
+        return float(self.scale * (1 - factor) * self._last["latency_s"] / (self.problem.all_backing_ps * PS))
 
     def assignment(self) -> Ints:
         """Return the one-shot assignment int64[2T] of the state; undecided entries are in the backing memory."""
-        row: Ints = self.problem.assignments(self._states)[0]
+        row: Ints = self.problem.assignments(self._state[None])[0]
         return row
-
-    def plan(self) -> MemoryPlan:
-        """Return the compiler's plan of `assignment()`."""
-        return self.problem.plan(self._states[0])
-
-    def get_state(self) -> Ints:
-        """Return a copy of the state, int64[size]."""
-        state: Ints = self._states[0].copy()
-        return state
-
-    def set_state(self, state: Ints) -> None:
-        """Return to a state that `get_state` returned, of this environment or another one of the same task and order.
-
-        Raises:
-            EnvError: if no decisions lead to it.
-        """
-        self._states = self.problem.checked_state(state)[None]
-
-    def fork(self) -> StepsEnv:
-        """Return an independent copy in the same state, for planners; program and tables are shared.
-
-        Steps draw nothing at random; the fork gets its own generator when it is reset.
-        """
-        other = copy(self)
-        other._states = self._states.copy()
-        other._np_random = None
-        return other
-
-    def with_simulator(self, simulator: Simulator) -> StepsEnv:
-        """Return a fork with an equivalent simulator, see `Task.with_simulator`."""
-        other = self.fork()
-        other.task = self.task.with_simulator(simulator)
-        other.problem = StepsProblem(other.task, self.problem.order)
-        return other
-
-    def _form(self, rows: NDArray[np.float32]) -> Observation:
-        return row_of(in_form(rows, self.flat), 0)
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render
@@ -270,19 +243,25 @@ class StepsEnv(PlacementEnv[np.int64]):
         return render(self.task, self.plan(), self.report(), mode)
 
 
-def check_levels(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the actions as int64 of that shape.
+class StepsVectorEnv(SequentialVectorEnv[StepsEnv]):
+    """`num_envs` episodes of `StepsEnv` in one; takes the same arguments, and those of `SequentialVectorEnv`.
+
+    All episodes of a program are equally long; those that end in the same step are compiled by one call.
+    """
+
+    single = StepsEnv
+
+
+@lru_cache(maxsize=MOST_LOADED)
+def drawn_steps(setting: Setting, order: str) -> Drawn[StepsProblem]:
+    """Return the steps of a setting in an order, made once and shared by all environments of the process.
 
     Raises:
-        ActionError: for another shape, a dtype that is no integer, or values outside 0..2.
+        MemPlaceError: naming what cannot be resolved.
     """
-    form = "one integer" if shape == () else f"integers of shape {shape}"
-    array = integers(actions, shape, f"An action is {form}, 0 fast, 1 middle, 2 backing")
-    if array.size and (array.min() < 0 or array.max() > BACKING):
-        raise ActionError(f"An action is 0 fast, 1 middle or 2 backing; this one holds {array.min()}..{array.max()}.")
-    return array.astype(np.int64)
+    task = setting.task()
 
+    def cheap_s() -> float:
+        return min(evaluate_plan(task, HEURISTICS[name](task)).latency_s for name in CHEAP)
 
-def _scalars(info: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return the only row of infos: Python's numbers, and arrays."""
-    return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+    return drawn_problem(setting, Formulation.STEPS, StepsProblem(task, order), cheap_s)

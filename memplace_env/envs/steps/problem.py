@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.array_rows import row_of
 from memplace_env._lib.errors import EnvError, PlanError, WorkloadError
-from memplace_env._lib.threads import in_chunks
+from memplace_env._lib.threads import cached_property, in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import Scores
-from memplace_env.envs.steps.observation import OBSERVATION_SIZE
 from memplace_env.envs.steps.step_features import checked_order, density_of, entry_features, program_features
 from memplace_env.envs.steps.step_kernels import (  # fmt: skip
     CURSOR,
@@ -20,9 +20,7 @@ from memplace_env.envs.steps.step_kernels import (  # fmt: skip
     HEAD,
     MASK,
     first_state,
-    observe_all,
     step_all,
-    step_and_observe_all,
 )
 from memplace_env.envs.steps.step_tables import (  # fmt: skip
     BACKING,
@@ -77,6 +75,21 @@ class StepsProblem:
         """Length of a state."""
         return len(self.tables.first_state)
 
+    @property
+    def all_backing_ps(self) -> int:
+        """Latency with everything in the backing memory, ps."""
+        return self.tables.all_backing_ps
+
+    @property
+    def parts(self) -> tuple[StepTables]:
+        """Tables that kernels read, see `Batch`."""
+        return (self.tables,)
+
+    @cached_property
+    def part_rows(self) -> tuple[Ints]:
+        """Addresses of `parts`."""
+        return (row_of(self.tables),)
+
     def new_states(self, count: int) -> Ints:
         """Return int64[count, size], episodes at their beginning."""
         return np.repeat(self.tables.first_state[None], count, axis=0)
@@ -111,24 +124,6 @@ class StepsProblem:
         )
         return gains, played
 
-    def step(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints, NDArray[np.float32]]:
-        """Play as `play` does and observe, which costs less than one after the other."""
-        gains, played = np.empty((2, len(states)), dtype=np.int64)
-        wanted, rows = np.ascontiguousarray(actions, dtype=np.int64), _empty_rows(len(states))
-        in_chunks(
-            lambda a, b: step_and_observe_all(
-                self.tables, states[a:b], wanted[a:b], gains[a:b], played[a:b], rows[a:b]
-            ),
-            len(states),
-        )
-        return gains, played, rows
-
-    def observe(self, states: Ints) -> NDArray[np.float32]:
-        """Return observations float32[B, 71] of states, see `observation.flat_space`."""
-        rows = _empty_rows(len(states))
-        in_chunks(lambda a, b: observe_all(self.tables, states[a:b], rows[a:b]), len(states))
-        return rows
-
     def legal(self, states: Ints) -> NDArray[np.bool_]:
         """Return bool[B, 3], the levels that have room for the next entry; none in finished states."""
         return (states[:, MASK, None] >> np.arange(LEVELS) & 1).astype(bool)
@@ -140,14 +135,6 @@ class StepsProblem:
     def latency_s(self, states: Ints) -> NDArray[np.float64]:
         """Return float64[B], seconds by the cost arrays, with undecided entries in the backing memory."""
         return states[:, ESTIMATE].astype(np.float64) * PS
-
-    def speedup(self, estimate_ps: Ints) -> NDArray[np.float64]:
-        """Return float64[B], estimated speed-ups over native, both by the cost arrays."""
-        return self.tables.native_ps / estimate_ps.astype(np.float64)
-
-    def next_decision(self, states: Ints) -> Ints:
-        """Return int64[B], the decision of an assignment that comes next; -1 in finished states."""
-        return np.append(self.tables.decision, -1)[states[:, CURSOR]]
 
     def assignments(self, states: Ints) -> Ints:
         """Return int64[B, num_decisions], assignments of states; all that is undecided is in the backing memory."""
@@ -240,7 +227,3 @@ def _complete_tables(one_shot: OneShotProblem, order: str) -> StepTables:
         program_features=program_features(task, tables),
     )
     return tables._replace(first_state=first_state(tables))
-
-
-def _empty_rows(count: int) -> NDArray[np.float32]:
-    return np.empty((count, OBSERVATION_SIZE), dtype=np.float32)

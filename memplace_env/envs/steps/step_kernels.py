@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from memplace_env._lib.array_rows import at
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.steps.step_tables import BACKING
 from memplace_env.machine.costs.op_time_kernels import op_time
@@ -223,18 +224,31 @@ def step_all(tables, states, actions, gains, played):
 
 
 @kernel
-def observe_all(tables, states, rows):
-    """Fill in the observations float32[B, N] of B states."""
-    for index in range(len(states)):
-        observe_state(tables, states[index], rows[index])
+def observe_all(tables, states, which, rows):
+    """Fill row i of float32[n, N] with the observation of episode `which[i]`; see `step_and_observe_all`."""
+    for row in range(len(which)):
+        observe_state(at(tables, which[row]), at(states, which[row]), rows[row])
 
 
 @kernel
-def step_and_observe_all(tables, states, actions, gains, played, rows):
-    """Decide and observe in each of B states, one after the other, so that a state is in the cache for both."""
-    for index in range(len(states)):
-        gains[index], played[index] = step_state(tables, states[index], actions[index])
-        observe_state(tables, states[index], rows[index])
+def step_and_observe_all(tables, states, actions, moves, heads, rows):
+    """Decide and observe in each of B episodes, one after the other, so that a state is in the cache for both.
+
+    Args:
+        tables, states: `AddressRows` of what each episode plays, and its state.
+        actions: int64[B], levels wanted.
+        moves: int64[3, B], filled with the picoseconds gained and the levels given, see `step_state`, and the decision
+            of an assignment that comes next, -1 at the end.
+        heads: int64[B, HEAD], filled with the first fields of the states.
+        rows: float32[B, N], filled with the observations.
+    """
+    for index in range(len(actions)):
+        own, state = at(tables, index), at(states, index)
+        moves[0, index], moves[1, index] = step_state(own, state, actions[index])
+        observe_state(own, state, rows[index])
+        moves[2, index] = own.decision[state[CURSOR]] if state[CURSOR] < len(own.decision) else -1
+        # Masks, estimates and whether an episode is over are read from the heads, for all episodes at once.
+        heads[index] = state[: heads.shape[1]]
 
 
 @kernel

@@ -68,6 +68,6 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 reward = float(reward) + core.reward_change(factor)
             else:
                 baseline_s = all_backing_report(self.get_wrapper_attr("task")).latency_s
-                scale = self.get_wrapper_attr("reward_scale")
+                scale = self.get_wrapper_attr("scale")
                 reward = float(reward) + scale * (1 - factor) * exact_s / baseline_s
         return observation, reward, terminated, truncated, info

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.native_vector import PlacementVectorEnv
+from memplace_env.envs.batch.vector_env import PlacementVectorEnv
 from memplace_env.envs.placement_env import each_array, row_of
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from memplace_env._lib.errors import AcceleratorError, EnvError, WorkloadError
+from memplace_env.envs.malloc_game.env import drawn_game
 from memplace_env.envs.many.drawn import LEAST_GAIN, MOST_LOADED
 from memplace_env.envs.many.draws import LEAST_OPS, MOST_OPS, SplitDraws, SyntheticDraws, draws_of
-from memplace_env.envs.many.many_games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, Split, chip_split, group_of, group_split
@@ -117,7 +117,7 @@ def test_synthetic_programs_are_planted_where_they_are_played(tmp_path):
 
 @pytest.mark.parametrize("name", ["all", None, 3, "Train", ["train"]])
 def test_there_are_four_distributions(name):
-    with pytest.raises(EnvError, match="split must be one of train, validation, test, synthetic"):
+    with pytest.raises(EnvError, match="programs must be one of train, validation, test, synthetic"):
         draws_of(Formulation.GAME, name)
 
 

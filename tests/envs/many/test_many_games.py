@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError, WorkloadError
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game.env import row_of_game
-from memplace_env.envs.malloc_game.occupancy import empty_profiles
-from memplace_env.envs.malloc_game.problem import part_of
-from memplace_env.envs.malloc_game.state import HEAD
-from memplace_env.envs.malloc_game.vector import empty_seen
+from memplace_env.envs.malloc_game import GameBatch
+from memplace_env.envs.malloc_game.env import drawn_game
+from memplace_env.envs.malloc_game.game_batch import part_of
 from memplace_env.envs.many.drawn import MOST_LOADED
-from memplace_env.envs.many.episode_rows import EpisodeRows
-from memplace_env.envs.many.game_rows import observe_games, step_games
-from memplace_env.envs.many.many_games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.simulator import BuiltinSimulator
@@ -100,31 +95,24 @@ problems = st.builds(
     flat=st.booleans(),
     skip_forced=st.booleans(),
 )
-def test_rows_play_as_problems_alone(games, seed, flat, skip_forced):
+def test_games_of_many_programs_are_played_as_alone(games, seed, flat, skip_forced):
     """One call on games of different programs gives what a call for each gives, to the bit, past their ends too."""
-    drawn, rng = [drawn_game(setting) for setting in games], np.random.default_rng(seed)
-    rows = EpisodeRows(len(games), drawn[0], drawn_game, drawn[0].problem.first_state, HEAD)
-    profiles, together = empty_profiles(len(games), flat), empty_seen(len(games), flat)
-    for index, game in enumerate(drawn):
-        rows.begin(index, game, game.problem.first_state)
-    observe_games(*rows.like, *rows.matrices, np.arange(len(games)), profiles, together)
-    states = [game.problem.new_states(1) for game in drawn]
-    shown = [game.problem.profiles(own, flat) for game, own in zip(drawn, states, strict=True)]
-    alone = [empty_seen(1, flat) for _ in drawn]
-    for index, game in enumerate(drawn):
-        (game.problem.observe_flat if flat else game.problem.observe)(states[index], alone[index])
-    moves = np.empty((3, len(games)), dtype=np.int64)
+    rng = np.random.default_rng(seed)
+    problems = [drawn_game(setting).problem for setting in games]
+    together = GameBatch(problems, [problem.first_state for problem in problems], flat)
+    alone = [GameBatch([problem], [problem.first_state], flat) for problem in problems]
+    seen, shown = together.observe(), [one.observe() for one in alone]
     for _ in range(25):
-        for index, own in enumerate(alone):
-            assert_same(row_of_game(part_of(together, index, index + 1)), row_of_game(own))
+        for index, own in enumerate(shown):
+            assert_same(part_of(seen, index, index + 1), own)
         actions = rng.integers(0, 3, len(games))
-        step_games(*rows.like, *rows.matrices, actions, moves, skip_forced, profiles, rows.heads, together)
-        for index, game in enumerate(drawn):
-            action = actions[index : index + 1]
-            move = game.problem.step(states[index], action, shown[index], alone[index], skip_forced)
-            assert (moves[:, index] == move[:, 0]).all()
-            assert (rows.heads[index] == states[index][0, :HEAD]).all()
-            assert (rows.states[index] == states[index][0]).all()
+        moves = together.step(actions, seen, skip_forced)
+        for index, (one, own) in enumerate(zip(alone, shown, strict=True)):
+            assert np.array(one.step(actions[index : index + 1], own, skip_forced)).T.tolist() == [
+                [column[index] for column in moves]
+            ]
+            assert (together.heads[index] == one.heads[0]).all()
+            assert (together.states[index] == one.states[0]).all()
 
 
 @examples(15, deadline=None)
@@ -175,7 +163,7 @@ def test_gain_is_in_units_of_the_best_cheap_plan():
     states = core.problem.new_states(1)
     core.problem.finish_greedily(states)
     saved = 1 - core.problem.latency_s(states)[0] / (core.problem.all_backing_ps * PS)
-    assert core.reward_scale * saved == pytest.approx(100)
+    assert core.scale * saved == pytest.approx(100)
 
 
 def test_infos_name_what_is_played():
@@ -202,7 +190,7 @@ def test_wrong_options_leave_everything_as_it_was():
     native = gym.make_vec("MallocGame-Train-v0", num_envs=2, autoreset_mode="Disabled")
     native.reset(seed=1)
     native.unwrapped._ended[1] = True
-    states = pickle.dumps(native.unwrapped.rows.states)
+    states = pickle.dumps(native.unwrapped.states)
     for options, error in (
         ({"program": "NoSuch"}, WorkloadError),
         ({"batch": "a"}, EnvError),
@@ -212,12 +200,12 @@ def test_wrong_options_leave_everything_as_it_was():
             native.reset(options=options)
         with pytest.raises(error):
             gym.make("MallocGame-Train-v0").reset(options=options)
-    assert pickle.dumps(native.unwrapped.rows.states) == states
+    assert pickle.dumps(native.unwrapped.states) == states
     with pytest.raises(EnvError, match=r"The episodes \[1\] have ended"):
         native.step(np.array([2, 2]))
     native.reset(options={"reset_mask": np.array([False, True])})
     native.step(np.array([2, 2]))
-    with pytest.raises(EnvError, match="reward must be one of gain, percent, not 'speedup'"):
+    with pytest.raises(EnvError, match="reward must be one of percent, fraction, gain, not 'speedup'"):
         gym.make("MallocGame-Train-v0", reward="speedup")
 
 

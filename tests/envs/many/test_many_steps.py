@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.units import PS
-from memplace_env.envs.many.episode_rows import EpisodeRows
-from memplace_env.envs.many.many_steps import CHEAP, drawn_steps
 from memplace_env.envs.many.setting import Setting, known_settings
-from memplace_env.envs.many.steps_rows import observe_episodes, step_episodes
 from memplace_env.envs.registration import Formulation
-from memplace_env.envs.steps.observation import OBSERVATION_SIZE
-from memplace_env.envs.steps.step_kernels import HEAD
+from memplace_env.envs.steps import StepsBatch
+from memplace_env.envs.steps.env import CHEAP, drawn_steps
 from memplace_env.envs.wrappers import MeasurementNoise
 from memplace_env.placement.compiler import HEURISTICS, all_backing_report
 from memplace_env.placement.simulator import evaluate_plan
@@ -68,27 +65,24 @@ problems = st.builds(
 
 @examples(20, deadline=None)
 @given(episodes=st.lists(problems, min_size=1, max_size=5), seed=st.integers(0, 2**32 - 1))
-def test_rows_are_decided_as_problems_alone(episodes, seed):
+def test_steps_of_many_programs_are_decided_as_alone(episodes, seed):
     """One call on steps of different programs gives what a call for each gives, to the bit, past their ends too."""
-    drawn, rng = [drawn_steps(setting, "schedule") for setting in episodes], np.random.default_rng(seed)
-    rows = EpisodeRows(len(drawn), drawn[0], None, drawn[0].problem.tables.first_state, HEAD)
-    for index, one in enumerate(drawn):
-        rows.begin(index, one, one.problem.tables.first_state)
-    seen = np.empty((len(drawn), OBSERVATION_SIZE), dtype=np.float32)
-    moves, decisions = np.empty((2, len(drawn)), dtype=np.int64), np.empty(len(drawn), dtype=np.int64)
-    observe_episodes(*rows.like, *rows.matrices, np.arange(len(drawn)), seen)
-    states = [one.problem.new_states(1) for one in drawn]
-    for index, one in enumerate(drawn):
-        assert (seen[index] == one.problem.observe(states[index])[0]).all()
+    rng = np.random.default_rng(seed)
+    problems = [drawn_steps(setting, "schedule").problem for setting in episodes]
+    together = StepsBatch(problems, [problem.tables.first_state for problem in problems])
+    alone = [StepsBatch([problem], [problem.tables.first_state]) for problem in problems]
+    seen = together.observe()
+    for index, one in enumerate(alone):
+        assert (seen[index] == one.observe()[0]).all()
     for _ in range(30):
-        actions = rng.integers(0, 3, len(drawn))
-        step_episodes(*rows.like, *rows.matrices, actions, moves, decisions, rows.heads, seen)
-        for index, one in enumerate(drawn):
-            gains, played, row = one.problem.step(states[index], actions[index : index + 1])
-            assert (moves[:, index] == [gains[0], played[0]]).all()
+        actions = rng.integers(0, 3, len(problems))
+        levels = together.step(actions, seen)
+        for index, one in enumerate(alone):
+            row = one.empty(1)
+            own = one.step(actions[index : index + 1], row)
+            assert [column[index] for column in levels] == [column[0] for column in own]
             assert (seen[index] == row[0]).all()
-            assert decisions[index] == one.problem.next_decision(states[index])[0]
-            assert (rows.states[index] == states[index][0]).all()
+            assert (together.states[index] == one.states[0]).all()
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -111,8 +105,8 @@ def test_settings_outside_the_list_take_the_compilers_rules():
     assert setting not in known_settings(Formulation.STEPS)
     best_s = min(evaluate_plan(task, HEURISTICS[name](task)).latency_s for name in CHEAP)
     backing_s = all_backing_report(task).latency_s
-    assert drawn.backing_ps * PS == pytest.approx(backing_s)
-    assert drawn.scale("gain") == pytest.approx(100 / (1 - best_s / backing_s))
+    assert drawn.problem.all_backing_ps * PS == pytest.approx(backing_s)
+    assert drawn.gain == pytest.approx(1 - best_s / backing_s)
 
 
 @examples(10, deadline=None)
@@ -131,9 +125,10 @@ def test_noise_is_paid_in_the_same_unit():
         env.reset(seed=5)
     exact, measured = legal_play(plain, 1), legal_play(noisy, 1)
     drawn = drawn_steps(plain.unwrapped.setting, "density")
+    backing_s = drawn.problem.all_backing_ps * PS
     change_s = exact[1]["latency_s"] - measured[1]["latency_s"]
     assert change_s
-    assert measured[0] - exact[0] == pytest.approx(drawn.scale("gain") * change_s / (drawn.backing_ps * PS))
+    assert measured[0] - exact[0] == pytest.approx(100 / drawn.gain * change_s / backing_s)
 
 
 def test_copies_of_vectors_play_on_alike():
@@ -149,12 +144,14 @@ def test_copies_of_vectors_play_on_alike():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"reward": "end"}, "reward must be one of gain, percent, not 'end'"),
+        ({"reward": "end"}, "reward must be one of speedup, percent, fraction, gain, not 'end'"),
         ({"dense": 1}, "dense is True or False, not 1"),
         ({"order": "size"}, "order"),
         ({"order": [[1]]}, r"order must be 'density' or 'schedule', not \[\[1\]\]"),
         ({"order": {}}, "order must be 'density' or 'schedule', not {}"),
-        ({"split": "all"}, "split must be one of"),
+        ({"programs": "all"}, "programs must be one of"),
+        ({"workload": "BERT"}, "An environment that draws its programs takes no workload"),
+        ({"batch": 2}, "An environment that draws its programs takes no batch"),
     ],
 )
 def test_wrong_arguments_get_a_sentence(arguments, sentence):

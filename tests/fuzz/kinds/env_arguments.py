@@ -132,7 +132,7 @@ def _step(kind: type[Any], env: Any, rng: np.random.Generator) -> None:
 
 
 def _states(env: Any) -> Any:
-    return env.states if hasattr(env, "states") else env.get_state()
+    return np.stack(env.states) if hasattr(env, "states") else env.get_state()
 
 
 def _make(kind: type[Any], env: Any, rng: np.random.Generator, workload: str) -> None:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from memplace_agents.learning.rollouts import Bools, Turn
-from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_episodes import PERCENT, GameEpisodes, go_on
 from memplace_agents.saved_values import load_random, random_state
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator
-from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.many.draws import Draws
-from memplace_env.envs.many.many_games import drawn_game
-from memplace_env.envs.many.setting import Setting
+from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
+from memplace_env.envs.malloc_game.env import drawn_game
+from memplace_env.envs.many.drawn import Drawn
 from memplace_env.program.program import Ints
 
 TOGETHER = 8
 """Programs that are played side by side; our choice."""
-
-
-class _Part(NamedTuple):
-    """Games of one drawn program: its setting, and the factor of rewards."""
-
-    setting: Setting
-    games: GameEpisodes
-    scale: float
 
 
 class DrawnGames:
@@ -47,16 +39,16 @@ class DrawnGames:
     inputs, actions = GameEpisodes.inputs, GameEpisodes.actions
 
     def __init__(self, evaluator: GameEvaluator, count: int, seed: int) -> None:
-        self._evaluator, self._rng = evaluator, np.random.default_rng(seed)
-        self._draws: Draws = evaluator.env.draws  # type: ignore[attr-defined]
-        self._counts = [len(part) for part in np.array_split(np.arange(count), min(TOGETHER, count))]
-        self._parts = [self._drawn(part, {}) for part in self._counts]
+        assert evaluator.env.programs is not None
+        self._evaluator, self._rng, self._draws = evaluator, np.random.default_rng(seed), evaluator.env.programs
+        self._groups = np.array_split(np.arange(count), min(TOGETHER, count))  # games of one program each
+        self._drawn = [self._draw({}) for _ in self._groups]
+        problems = [one.problem for one, group in zip(self._drawn, self._groups, strict=True) for _ in group]
+        self._batch = GameBatch(problems, [problem.first_state for problem in problems], flat=True)
+        self._rows = self._batch.observe()
 
-    def _drawn(self, count: int, options: Mapping[str, Any]) -> _Part:
-        setting = self._draws.draw(self._rng, options)
-        drawn = drawn_game(setting)
-        evaluator = GameEvaluator(MallocGameEnv(drawn.problem.task), budget=count)
-        return _Part(setting, GameEpisodes(evaluator, count), 1 / drawn.gain)
+    def _draw(self, options: Mapping[str, Any]) -> Drawn[MallocGameProblem]:
+        return drawn_game(self._draws.draw(self._rng, options))
 
     def begin(self) -> None:
         """Offer the plans of the rules for the environment's own program."""
@@ -67,31 +59,35 @@ class DrawnGames:
 
     def turn(self) -> Turn:
         """Return the present decisions."""
-        observation, legal, _ = zip(*(part.games.turn() for part in self._parts), strict=True)
-        return Turn(np.concatenate(observation), np.concatenate(legal), np.zeros(sum(self._counts), dtype=np.int64))
+        return Turn(self._rows, self._batch.legal(), np.zeros(len(self._batch), dtype=np.int64))
 
     def step(self, actions: Ints) -> tuple[NDArray[np.float64], Bools]:
         """Play a decision in each game; finished games count while the budget lasts."""
-        rewards, ended = [], []
-        for index, some in enumerate(np.split(actions, np.cumsum(self._counts)[:-1])):
-            part = self._parts[index]
-            reward, over = part.games.step(some)
-            rewards.append(reward * part.scale)
-            ended.append(over)
-            if over.all():  # games of one program have the same length
-                self._evaluator.spend(min(len(over), self._evaluator.remaining))
-                self._parts[index] = self._drawn(len(over), {})
-        return np.concatenate(rewards), np.concatenate(ended)
+        batch, self._rows = self._batch, self._batch.empty(len(actions))
+        scale = np.repeat([1 / one.gain for one in self._drawn], [len(group) for group in self._groups])
+        rewards = PERCENT * batch.step(actions, self._rows).gains / batch.all_backing_ps * scale
+        ended = batch.done()
+        for index, group in enumerate(self._groups):
+            if ended[group].all():  # games of one program have the same length
+                self._evaluator.spend(min(len(group), self._evaluator.remaining))
+                self._drawn[index] = self._draw({})
+                problem = self._drawn[index].problem
+                batch.begin(group, [problem] * len(group), [problem.first_state] * len(group))
+                self._rows[group] = batch.observe(group)
+        return rewards, ended
 
     def state_dict(self) -> dict[str, Any]:
         """Return the programs and their games under way."""
-        parts = [{"setting": part.setting.options, "games": part.games.state_dict()} for part in self._parts]
+        parts = [
+            {"setting": one.setting.options, "states": torch.from_numpy(self._batch.stacked(group))}
+            for one, group in zip(self._drawn, self._groups, strict=True)
+        ]
         return {"random": random_state(self._rng), "parts": parts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        saved: Sequence[dict[str, Any]] = state["parts"]
-        for index, (count, part) in enumerate(zip(self._counts, saved, strict=True)):
-            self._parts[index] = self._drawn(count, part["setting"])
-            self._parts[index].games.load_state_dict(part["games"])
+        for index, (group, part) in enumerate(zip(self._groups, state["parts"], strict=True)):
+            self._drawn[index] = self._draw(part["setting"])
+            go_on(self._batch, group.tolist(), self._drawn[index].problem, part["states"])
+        self._rows = self._batch.observe()
         load_random(self._rng, state["random"])

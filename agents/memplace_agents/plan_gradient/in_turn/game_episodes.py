@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from memplace_agents.saved_values import number, whole
 from memplace_agents.search.cheap_plans import cheap_plans, offer_cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.preferences import finished
-from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
+from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
+from memplace_env.envs.malloc_game.flat import flat_space
 from memplace_env.envs.malloc_game.plan_actions import actions_of, preferences_of_plan
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.program.program import Ints
@@ -46,15 +48,12 @@ class GameEpisodes:
         self._evaluator = evaluator
         self.problem = evaluator.env.problem
         self.entries = self.length = self.problem.num_decisions
-        self._set(self.problem.new_states(count))
+        self._batch = GameBatch([self.problem] * count, [self.problem.first_state] * count, flat=True)
+        self._rows = self._batch.observe()
         self.best: Ints | None = None
         self.far = False
         self._best_s = np.inf
         self._shown: Demonstration | None = None
-
-    def _set(self, states: Ints) -> None:
-        self._states, self._profiles = states, self.problem.profiles(states, flat=True)
-        self._rows = self.problem.observe_flat(states)
 
     def begin(self) -> None:
         """Offer the plans of the rules, and play the games that follow them."""
@@ -68,26 +67,26 @@ class GameEpisodes:
 
     def turn(self) -> Turn:
         """Return the present decisions."""
-        return Turn(self._rows, self.problem.legal(self._states), self._states[:, USE].copy())
+        return Turn(self._rows, self._batch.legal(), self._batch.heads[:, USE].copy())
 
     def step(self, actions: Ints) -> tuple[NDArray[np.float64], Bools]:
         """Play a decision in each game; finished games count while the budget lasts."""
-        problem, states = self.problem, self._states
-        rows = empty_flat(len(states))
-        gains = problem.step(states, actions, self._profiles, rows)[0]
-        rewards = PERCENT * gains / problem.all_backing_ps
-        ended = problem.done(states)
+        batch, self._rows = self._batch, self._batch.empty(len(actions))
+        rewards = PERCENT * batch.step(actions, self._rows).gains / batch.all_backing_ps
+        ended = batch.done()
         if ended.any():
             which = np.flatnonzero(ended)
-            counted = which[: self._evaluator.remaining]
-            latency_s = self._offer(states[counted])
-            if problem.task.is_black_box or self._evaluator.noisy:
-                rewards[counted] += PERCENT * problem.return_correction(states[counted], latency_s)
-            states[which] = problem.first_state
-            self._profiles[which] = problem.profiles(states[which[:1]], flat=True)
-            rows[which] = problem.observe_flat(states[which[:1]])
-        self._rows = rows
+            self._count(which[: self._evaluator.remaining], rewards)
+            batch.begin(which, [self.problem] * len(which), [self.problem.first_state] * len(which))
+            self._rows[which] = batch.observe(which)
         return rewards, ended
+
+    def _count(self, counted: Ints, rewards: NDArray[np.float64]) -> None:
+        """Count finished games; rewards take the difference to what a black box or a noisy measurement says."""
+        problem, states = self.problem, self._batch.stacked(counted)
+        latency_s = self._offer(states)
+        if problem.task.is_black_box or self._evaluator.noisy:
+            rewards[counted] += PERCENT * problem.return_correction(states, latency_s)
 
     def _offer(self, states: Ints) -> NDArray[np.float64]:
         """Count finished games, and keep the best; return their latencies in seconds."""
@@ -109,16 +108,20 @@ class GameEpisodes:
     def state_dict(self) -> dict[str, Any]:
         """Return the games under way and the best one."""
         best = None if self.best is None else {"actions": torch.from_numpy(self.best), "latency_s": self._best_s}
-        return {"states": torch.from_numpy(self._states), "best": best, "far": self.far}
+        return {"states": torch.from_numpy(np.stack(self._batch.states)), "best": best, "far": self.far}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        states = like(state["states"], self._states)
-        for row in states:
-            self.problem.known.check(row)
-        self._set(states)
+        go_on(self._batch, range(len(self._batch)), self.problem, state["states"])
+        self._rows = self._batch.observe()
         self._shown = None
         self.best, self._best_s, self.far = None, np.inf, bool(whole(int(state["far"]), 0, 1))
         if (best := state["best"]) is not None:
             self.best = below(like(best["actions"], np.zeros(self.length, dtype=np.int64)), self.actions)
             self._best_s = number(best["latency_s"], 0.0)
+
+
+def go_on(batch: GameBatch, which: Sequence[int], problem: MallocGameProblem, saved: Any) -> None:
+    """Let games of a program go on from saved states, a tensor int64[n, size]; raise an error if they are none."""
+    states = like(saved, problem.new_states(len(which)))
+    batch.begin(which, [problem] * len(which), [problem.checked_state(state) for state in states])

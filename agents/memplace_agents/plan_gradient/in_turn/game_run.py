@@ -13,7 +13,6 @@ from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
 from memplace_agents.plan_gradient.in_turn.on_policy import OnPolicyLearner
 from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.search.evaluator import GameEvaluator
-from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 
 class GameRun(TrainingRun[FlatPolicy]):
@@ -35,9 +34,9 @@ class GameRun(TrainingRun[FlatPolicy]):
         super().__init__(seed)
         self._evaluators = evaluators
         self._episodes = [
-            DrawnGames(evaluator, settings.envs, seed)
-            if isinstance(evaluator.env, ManyProgramsEnv)
-            else GameEpisodes(evaluator, settings.envs)
+            GameEpisodes(evaluator, settings.envs)
+            if evaluator.env.programs is None
+            else DrawnGames(evaluator, settings.envs, seed)
             for evaluator in evaluators
         ]
         network = started((GameEpisodes.inputs, settings.width, GameEpisodes.actions), policy, seed)

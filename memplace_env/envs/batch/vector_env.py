@@ -1,10 +1,10 @@
-"""Base of the native vector environments: autoreset modes, and the form of infos."""
+"""Base of the vector environments: autoreset modes, and the form of infos."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.threads import cached_property
-from memplace_env.envs.arguments import NO_STATE, checked_count, checked_options, checked_seed
+from memplace_env.envs.arguments import checked_count, checked_options, checked_seed
 from memplace_env.envs.placement_env import Observation, PlacementEnv
 from memplace_env.program.program import Ints
 
@@ -63,6 +63,9 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         self.single_observation_space = env.observation_space
         self.single_action_space = env.action_space
         self._first_info = env.reset()[1]
+        self._episode_info = {key: blank_info(value, self.num_envs) for key, value in env.episode_info.items()}
+        for key, value in env.episode_info.items():
+            self._episode_info[key][:] = value
         self._ended = np.zeros(self.num_envs, dtype=bool)
 
     @cached_property
@@ -88,17 +91,12 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             EnvError: for invalid seeds, options, masks or states.
         """
         given = checked_options(options)
-        which, state = self._checked_mask(given.get("reset_mask")), given.get("state")
-        starts = None if state is None else self._checked_starts(state, which)
-        seeds = self._checked_seeds(seed)
+        which, seeds = self._checked_mask(given.get("reset_mask")), self._checked_seeds(seed)
+        begun = self._begin(which, given, seeds)
         super().reset(seed=seeds[0])
-        self._seed(seeds, which, given)
-        self._begin(which)
         self._ended &= ~which  # only now: an option may name a program that does not exist
         info = {key: blank_info(value, self.num_envs) for key, value in self._first_info.items()}
-        self._write_first_info(info, which)
-        if starts is not None:
-            self._begin_from(starts, which, info)
+        self._write_first_info(info, begun, which)
         return self._observe(), _with_masks(info, which)
 
     def step(
@@ -120,21 +118,16 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
                 "reset(options={'reset_mask': terminations}), or choose another autoreset_mode."
             )
         observations, rewards, over, info = self._play(actions, ~idle)
-        info |= {key: np.full(self.num_envs, value) for key, value in self.env.optimum_info.items()}
+        info |= {key: values.copy() for key, values in self._episode_info.items()}
         if idle.any():
-            self._begin(idle, observations)
-            self._write_first_info(info, idle)
+            self._begin_anew(idle, observations, info)
         infos: dict[str, Any] = {}
         self._ended = over.copy()
         if self.autoreset_mode == AutoresetMode.SAME_STEP and over.any():
             infos = self._final(observations, info, over)
-            self._begin(over, observations)
-            self._write_first_info(info, over)
+            self._begin_anew(over, observations, info)
             self._ended[:] = False
         return observations, rewards, over, np.zeros_like(over), infos | _with_masks(info, np.ones_like(over))
-
-    def _seed(self, seeds: list[int | None], which: Bools, options: Mapping[str, Any]) -> None:
-        """Prepare the random streams of the episodes that `_begin` begins next, by reset with these options."""
 
     @abstractmethod
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
@@ -144,20 +137,28 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         """
 
     @abstractmethod
-    def _begin(self, which: Bools, observations: Observation | None = None) -> None:
-        """Begin these episodes anew, and write their first observations into rows of `observations`."""
+    def _begin(self, which: Bools, options: Mapping[str, Any], seeds: Sequence[int | None]) -> Info:
+        """Begin the episodes `which` bool[B] anew; return infos about their first states, arrays of length B.
 
-    def _checked_starts(self, state: Any, which: Bools) -> Any:
-        """Return the states from which `which` episodes shall begin, in the form that `_begin_from` takes.
+        Only the rows `which` of the infos are read; what is left out is as in the single environment.
+
+        Args:
+            which: the episodes.
+            options: options of `reset`; empty for episodes that follow by autoreset.
+            seeds: a seed for each environment, or None where its random stream goes on.
 
         Raises:
-            EnvError: if there is no such state; here always.
+            EnvError: for invalid options; nothing has begun then.
         """
-        raise EnvError(NO_STATE)
 
-    def _begin_from(self, starts: Any, which: Bools, info: Info) -> None:
-        """Put `which` episodes, which have just begun, into the states `starts`, and write what differs into `info`."""
-        raise NotImplementedError
+    def _begin_anew(self, which: Bools, observations: Observation, info: Info) -> None:
+        """Begin the episodes `which` anew, and write their first observations and infos."""
+        self._write_first_info(info, self._begin(which, {}, [None] * self.num_envs), which)
+        self._show(np.flatnonzero(which), observations)
+
+    @abstractmethod
+    def _show(self, which: Ints, observations: Observation) -> None:
+        """Write the present observations of the environments `which` int64[n] into their rows."""
 
     @abstractmethod
     def _observe(self) -> Observation:
@@ -167,9 +168,9 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     def _row(self, observations: Observation, index: int) -> Observation:
         """Return one row of the observations that later steps do not change."""
 
-    def _write_first_info(self, info: Info, which: Bools) -> None:
-        for key, value in self._first_info.items():
-            info[key][which] = value
+    def _write_first_info(self, info: Info, begun: Info, which: Bools) -> None:
+        for key, value in (self._first_info | self._episode_info | begun).items():
+            info[key][which] = value[which] if isinstance(value, np.ndarray) else value
 
     def _final(self, observations: Observation, info: Info, over: Bools) -> dict[str, Any]:
         last = np.full(self.num_envs, None, dtype=object)
@@ -208,45 +209,6 @@ def blank_info(value: Any, count: int) -> NDArray[Any]:
     if isinstance(value, int | float | np.number):
         return np.zeros(count, dtype=type(value))
     return np.full(count, None, dtype=object)
-
-
-class Startable(Protocol):
-    """A problem whose states are arrays, from which episodes can begin."""
-
-    @property
-    def size(self) -> int:
-        """Length of a state."""
-
-    def new_states(self, count: int) -> Ints:
-        """Return int64[count, size], states at the beginning."""
-
-    def checked_start(self, state: Any) -> Ints:
-        """Return a copy of a state from which an episode can begin, or raise an EnvError."""
-
-
-def checked_starts(problem: Startable, state: Any, which: Bools) -> Ints:
-    """Return int64[B, size], states from which episodes begin; rows that are not in `which` bool[B] are arbitrary.
-
-    Args:
-        problem: checks the states.
-        state: one state for all, or a list or array of B states.
-        which: the episodes that begin.
-
-    Raises:
-        EnvError: if there is no such state, or it is the end of an episode.
-    """
-    starts = problem.new_states(len(which))
-    if isinstance(state, np.ndarray) and state.ndim == 1:
-        starts[which] = problem.checked_start(state)
-        return starts
-    if not isinstance(state, list | tuple | np.ndarray) or len(state) != len(which):
-        raise EnvError(
-            f"options['state'] is one state int64[{problem.size}] for all environments, or a list or array of "
-            f"{len(which)}, one for each, not {described(state)}."
-        )
-    for index in np.flatnonzero(which):
-        starts[index] = problem.checked_start(state[index])
-    return starts
 
 
 def _with_masks(info: dict[str, Any], present: Bools) -> dict[str, Any]:
