@@ -29,6 +29,14 @@ from memplace_env.program.program import Program
 class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     """Assign all tensors of a network to memory levels at once.
 
+    | specification | of a program with T ops on a chip with L levels                                               |
+    |---------------|-----------------------------------------------------------------------------------------------|
+    | action        | `MultiDiscrete([L] * 2T)`, one for the whole program                                          |
+    | observation   | `Dict` of `nodes`, `edge_index` and `action_mask`; flat: `Box(0, 1, (100 + 2L,))`             |
+    | reward        | latency of native's plan over the plan's, above 0                                             |
+    | horizon       | 1 step; gamma has no effect                                                                   |
+    | BERT          | mean of 100 random assignments 0.69, native 1, proven optimum 1.265                           |
+
     ## Description
     The formulation of EGRL (Khadka et al., ICLR 2021): one action holds a memory level for the weights and one for
     the results of every op. The compiler makes a plan of it (`compile_levels`), moves down the tensors that do not fit,

@@ -36,6 +36,14 @@ CHEAP: Final = ("native", "all-fastest", "density-greedy")
 class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     """Assign the tensors of a network to memory levels, one decision after the other.
 
+    | specification | the same for every program and chip                                                           |
+    |---------------|-----------------------------------------------------------------------------------------------|
+    | action        | `Discrete(3)`: fast, middle, backing                                                          |
+    | observation   | flat: `Box(0, 1, (71,))`, 0..2 the action mask, 3..70 features; dict: the two by name          |
+    | reward        | at the end latency of native's plan over the plan's, above 0; or as its estimate changes      |
+    | horizon       | number of entries with a choice, 544 of BERT; gamma must be 1                                 |
+    | BERT          | mean of 100 random episodes of legal actions 0.69, native 1, optimum of `OneShotEnv` 1.265    |
+
     ## Description
     The problem of `OneShotEnv`, decided entry by entry. An entry of an assignment is the level of the weights that an
     op is the first to read, or of the results of an op. Entries that fit into no fast level, and streamed weights of
