@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import memplace_agents
-from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, setting_text, table
-from benchmarks.ids_file import IDS, with_ids
+from benchmarks.harness import MOST_ROWS, ROOT, Columns, Experiment, Records, Row, data, setting_text, table
 from benchmarks.ledger import Record
 from memplace_agents.auto import Portfolio
 from memplace_agents.exact.clock import Clock
@@ -50,6 +49,8 @@ from memplace_env.program.zoo import zoo_names, zoo_path
 from memplace_leaderboard.suite import LEAST_GAIN
 
 FIELDS = ("formulation", "workload", "accelerator")
+IDS = "memplace_env/envs/ids.json"
+"""The file of registered ids, from the root: settings by formulation and name, and their variants."""
 FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
     Path(__file__).parents[1].joinpath("data", "first-ids.json").read_text("utf-8")
 )
@@ -316,6 +317,41 @@ def ids(records: Records) -> dict[str, dict[str, Record]]:
         away = record["accelerator"] != formulation.traits.accelerator
         table[formulation].setdefault(name, {**(where if away else {}), **bare(record)})
     return table
+
+
+def with_ids(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file with other settings of names by formulation; variants stay as far as their names do."""
+    variants = _registered()["variants"]
+    for variant in variants.values():
+        for formulation, entries in table.items():
+            if isinstance(variant[formulation], list):
+                variant[formulation] = [name for name in variant[formulation] if name in entries]
+    return _text({**table, "variants": variants})
+
+
+def with_variant(end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str] | Mapping[str, Any]]) -> str:
+    """Return the file with another variant: what it adds to settings, and of which names, by formulation.
+
+    Names with settings of their own need not be registered without the variant.
+    """
+    table = _registered()
+    table["variants"][end] = {"settings": settings, **names}
+    return _text(table)
+
+
+def _registered() -> dict[str, Any]:
+    return dict(json.loads((ROOT / IDS).read_text("utf-8")))
+
+
+def _text(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file: an id or a variant a line."""
+    parts = [
+        f'"{part}": {{\n'
+        + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
+        + "\n}"
+        for part, entries in table.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def best_s(record: Record) -> float:
