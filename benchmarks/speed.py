@@ -29,7 +29,6 @@ import numpy as np
 from stable_baselines3 import PPO
 
 import memplace_agents
-import memplace_env
 from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
 from memplace_agents.learning.training import one_thread
 from memplace_env._lib.threads import available_cores
@@ -39,7 +38,6 @@ from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
-from memplace_env.program.zoo import zoo_path
 from tests.references import reference_compiler, reference_game, reference_simulator
 
 BATCH = 4096
@@ -152,15 +150,6 @@ def fork_seconds(workload: str) -> float:
     return best_seconds(once) / 100
 
 
-def solver_seconds(agent: str, env_id: str, **options: Any) -> float:
-    """Return the seconds of one run of an agent without a budget, kernels compiled before."""
-    env = gym.make(env_id)
-    memplace_agents.make_agent(agent).solve(env, budget=2000)
-    begin = time.perf_counter()
-    memplace_agents.make_agent(agent, **options).solve(env, budget=10**9)
-    return time.perf_counter() - begin
-
-
 def step_seconds(env_id: str) -> float:
     """Return the median seconds of one `env.step` with random actions."""
     env = gym.make(env_id)
@@ -201,12 +190,6 @@ def first_call_seconds() -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         return {"ever": once(folder), "cached": once(folder)}
-
-
-def load_figures(path: Path, **settings: Any) -> dict[str, float]:
-    """Return the seconds to load a model, and the resident memory of a process that did nothing else."""
-    seconds = best_seconds(lambda: memplace_env.load_onnx(path, **settings), rounds=3)
-    return {"seconds": seconds, "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def event_ms(workload: str, chip: str, **settings: Any) -> float:
@@ -250,12 +233,6 @@ def _processor_seconds(run: Callable[[], Any]) -> float:
     begin = time.process_time()
     run()
     return time.process_time() - begin
-
-
-def exact_run(env_id: str) -> dict[str, Any]:
-    """Return seconds, outcome and gap of the exact agent."""
-    solution = memplace_agents.make_agent("exact").solve(env_id)
-    return {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
 
 
 def profile(agent: str, env_id: str, budget: int, parts: dict[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
@@ -329,11 +306,6 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
     "event ms, ResNet50 npu": partial(event_ms, "ResNet50", "intel-npu-4000", dtype="int8", batch=1),
     "seconds to import": lambda: process_seconds("import memplace_env") - process_seconds("import gymnasium"),
     "seconds of the first kernel": first_call_seconds,
-    "load BERT": partial(load_figures, zoo_path("BERT"), batch=1, dims={"sequence": 384}),
-    "load Llama-1B": partial(load_figures, zoo_path("Llama-1B"), batch=1, dims={"sequence": 2048}),
-    "seconds of xla-msa, BERT-Large": partial(solver_seconds, "xla-msa", "MallocGame-BERT-Large-v0"),
-    "exact, BERT": partial(exact_run, BERT),
-    "exact, ResNet50": partial(exact_run, RESNET),
     "egrl, ResNet50": partial(profile, "egrl", RESNET, 4000, EGRL_PARTS),
     "egrl, BERT": partial(profile, "egrl", BERT, 4000, EGRL_PARTS),
     "muzero, GPT2": partial(profile, "muzero", "MallocGame-GPT2-v0", 20_000, MUZERO_PARTS),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.experiments import anchors, estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.experiments import anchors, estimators, nnp_i, tpu_cmem
 from benchmarks.harness import ROOT
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import Roofline
@@ -31,13 +31,13 @@ def test_one_assumption_about_loads_meets_both_rates_of_the_nnp_i_and_the_other_
 
 def test_one_tile_buffer_meets_both_rates_of_the_nnp_i_and_two_neither():
     for tops, published in nnp_i.PUBLISHED.items():
-        assert event_anchors.images_per_s(tops, 2) > 1.2 * published
-        assert abs(event_anchors.images_per_s(tops, 1) / published - 1) < 0.2
+        assert anchors.event_images_per_s(tops, 2) > 1.2 * published
+        assert abs(anchors.event_images_per_s(tops, 1) / published - 1) < 0.2
 
 
 @pytest.mark.parametrize("case", [tpu_cmem.SERVER, tpu_cmem.OFFLINE])
 def test_events_keep_the_gain_of_cmem(case):
-    assert event_anchors.cmem_gain(case) == pytest.approx(case.published, rel=0.1)
+    assert anchors.cmem_gain(case) == pytest.approx(case.published, rel=0.1)
 
 
 def test_the_registered_nnp_i_lies_within_the_bound_too():

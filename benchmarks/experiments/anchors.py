@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import onnx
 
-from benchmarks.experiments import estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.experiments import estimators, nnp_i, tpu_cmem
 from benchmarks.harness import Experiment, Records, Render, Rows, as_rows, heads, table
 from benchmarks.ledger import Record
+from memplace_env.machine.accelerator.event_description import Mechanisms
 from memplace_env.machine.costs import CostModel, Roofline
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.compiler import native_report
 from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import EventSimulator
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 """Folder of public networks without weights in the package onnx."""
@@ -119,14 +122,47 @@ def _row(anchor: Anchor) -> list[str]:
     return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *ours, f"{error:+.0%}", bound, met]
 
 
+def event_images_per_s(tops: int, buffers: int) -> float:
+    """Return NNP-I's rate in its mode for throughput with a number of tile buffers."""
+    mode, model = nnp_i.THROUGHPUT, Tiled()
+    task = nnp_i.task_of(mode, tops, model)
+    on = task.accelerator.mechanisms
+    assert on.tiles is not None
+    event = EventSimulator(model, Mechanisms(replace(on.tiles, buffers=buffers), on.dma, on.dram))
+    return mode.groups * mode.batch / native_report(replace(task, simulator=event)).latency_s
+
+
+def cmem_gain(case: tpu_cmem.Case) -> float:
+    """Return the gain by CMEM with the chip's own mechanisms."""
+    return tpu_cmem.speedup(case, Tiled(), simulator=EventSimulator(Tiled()))
+
+
+def event_table() -> Rows:
+    """Return a row for each published figure of rates of NNP-I and gains by CMEM, sums and events under tiled costs."""
+    rows = []
+    for tops, published in nnp_i.PUBLISHED.items():
+        sums = nnp_i.images_per_s(nnp_i.THROUGHPUT, tops, Tiled())
+        for buffers in (1, 2):
+            name = f"NNP-I at {tops} TOPS, images/s, tile buffers: {buffers}"
+            rows.append(_event_row(name, published, sums, event_images_per_s(tops, buffers), 0))
+    for case in tpu_cmem.CASES:
+        name = f"TPUv4i, {case.workload} {case.scenario}, batch {case.batch}, gain by CMEM"
+        rows.append(_event_row(name, case.published, tpu_cmem.speedup(case, Tiled()), cmem_gain(case), 2))
+    return as_rows(["anchor", "published", "sums", "events", "error of sums", "of events"], rows)
+
+
+def _event_row(name: str, published: float, sums: float, events: float, digits: int) -> list[str]:
+    figures = [f"{figure:.{digits}f}" for figure in (published, sums, events)]
+    return [name, *figures, *(f"{figure / published - 1:+.0%}" for figure in (sums, events))]
+
+
 TABLES: dict[str, Callable[[], Rows]] = {
     "anchors": anchor_table,
     "anchors-nnp-i": nnp_i.bracket_table,
     "anchors-hbm": tpu_cmem.memory_table,
     "anchors-cmem": tpu_cmem.capacity_table,
-    "anchors-event": event_anchors.table,
+    "anchors-event": event_table,
     "anchors-scale-sim": estimators.scale_sim_table,
-    "anchors-zigzag": estimators.zigzag_table,
 }
 """Functions that make the tables, by the name of their markers."""
 

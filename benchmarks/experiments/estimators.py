@@ -11,7 +11,6 @@ from benchmarks.harness import ROOT, Rows, as_rows
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Roofline, op_times
 from memplace_env.machine.costs.roofline import scale_sim_cycles
-from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
 
@@ -80,15 +79,3 @@ def _with_results(program: Program, result_bytes: int) -> Program:
     """Return the program with results of so many bytes for each element."""
     use_bytes = np.where(program.use_is_result, result_bytes, 1) * program.use_bytes
     return replace(program, tensor_bytes=program.tensor_bytes * result_bytes, use_bytes=use_bytes)
-
-
-def zigzag_table() -> Rows:
-    """Return a row for each width of results."""
-    rows = []
-    for width in (1, 2):
-        ideal, tiled = zigzag_cycles(Roofline(), width), zigzag_cycles(Tiled(), width)
-        rows.append([f"ours, results of {width} byte{'s' * (width > 1)}", f"{ideal:.0f}", f"{tiled:.0f}"])
-    rows.append(["ZigZag", f"{ZIGZAG_ROOFLINE}", f"{ZIGZAG_CYCLES}"])
-    for row in rows:
-        row.append(f"{float(row[2]) / float(row[1]) - 1:+.1%}")
-    return as_rows(["ResNet-50, 54 layers, cycles", "roofline", "with losses", "losses"], rows)
