@@ -156,8 +156,8 @@ class Board:
         Raises:
             LeaderboardError: if the folder holds something else, or Plotly is missing.
         """
-        from memplace_leaderboard.page import build_page
         from memplace_leaderboard.page.data import page_data
+        from memplace_leaderboard.page.site import build_page
 
         data = page_data(title, self.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
         return build_page(out, data)
