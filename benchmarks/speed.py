@@ -140,12 +140,12 @@ def step_seconds(env_id: str) -> float:
     return statistics.median(spent)
 
 
-def process_seconds(code: str, rounds: int = 7, **variables: str) -> float:
-    """Return the median wall time of a new Python process that runs the code."""
+def import_seconds(package: str, rounds: int = 7) -> float:
+    """Return the median wall time of a new Python process that imports a package."""
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **variables})
+        subprocess.run([sys.executable, "-c", f"import {package}"], check=True)
         times.append(time.perf_counter() - begin)
     return statistics.median(times)
 
@@ -259,7 +259,7 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
     "event ms, BERT npu": partial(event_ms, "BERT", "intel-npu-4000", dtype="int8", batch=1, dims={"sequence": 128}),
     "event ms, ResNet50 nnp-i": partial(event_ms, "ResNet50", "nnp-i", dtype="float16", batch=2),
     "event ms, ResNet50 npu": partial(event_ms, "ResNet50", "intel-npu-4000", dtype="int8", batch=1),
-    "seconds to import": lambda: process_seconds("import memplace_env") - process_seconds("import gymnasium"),
+    "seconds to import": lambda: import_seconds("memplace_env") - import_seconds("gymnasium"),
     "egrl, ResNet50": partial(profile, "egrl", RESNET, 4000, EGRL_PARTS),
     "egrl, BERT": partial(profile, "egrl", BERT, 4000, EGRL_PARTS),
     "muzero, GPT2": partial(profile, "muzero", "MallocGame-GPT2-v0", 20_000, MUZERO_PARTS),
