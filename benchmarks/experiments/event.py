@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.experiments.event_search import MachineAnnealing, Offered
 from benchmarks.experiments.suite import IDS, with_variant
-from benchmarks.harness import Columns, Experiment, Records, Row, data, milliseconds, table
+from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, milliseconds, table
 from benchmarks.ledger import Record
 from memplace_agents import Exact, LocalSearch
 from memplace_agents.calibrated import Calibrated
@@ -68,6 +68,27 @@ SOLVERS: Final = {kind: (*rules, NO_TIE_BREAK, "exact", *SEEDED) for kind, rules
 ABLATION: Final = {Formulation.ONE_SHOT: (BEST_RULE, NO_TIE_BREAK, "exact", FROM_BEST)}
 """Solvers by formulation, in the order in which they are measured."""
 TWO_BUFFERS: Final = "two buffers"
+END: Final = "Event"
+LEAST: Final = 0.02
+CHEAP: Final = (BEST_RULE, NO_TIE_BREAK, "exact", CALIBRATED)
+"""Cheap solvers, over which enough must be left for an id."""
+TITLES: Final = {
+    "native": "native",
+    "all-fastest": "all-fastest",
+    "all-backing": "all backing",
+    "xla-msa": "XLA's sets",
+    "density-greedy": "density-greedy, best of ten",
+    "greedy-player": "greedy player",
+    BEST_RULE: "best rule",
+    NO_TIE_BREAK: "exact without tie-break",
+    "exact": "exact",
+    CALIBRATED: "calibrated, 100",
+    "local-search-100": "local search, 100",
+    "local-search-500": "local search, 500",
+    "local-search-4000": "local search, 4000",
+    FROM_BEST: "from the best, 4000",
+}
+"""Names of solvers in tables."""
 
 
 class Case(NamedTuple):
@@ -231,31 +252,6 @@ def _agent(case: Case, solver: str) -> Agent[Any]:
     return Offered([plan for name, plan in cheap.items() if name == solver or name.startswith(f"{solver} ")])
 
 
-END: Final = "Event"
-LEAST: Final = 0.02
-CHEAP: Final = (BEST_RULE, NO_TIE_BREAK, "exact", CALIBRATED)
-"""Cheap solvers, over which enough must be left for an id."""
-SHOWN: Final = 10
-"""Most rows of the table of settings."""
-TITLES: Final = {
-    "native": "native",
-    "all-fastest": "all-fastest",
-    "all-backing": "all backing",
-    "xla-msa": "XLA's sets",
-    "density-greedy": "density-greedy, best of ten",
-    "greedy-player": "greedy player",
-    BEST_RULE: "best rule",
-    NO_TIE_BREAK: "exact without tie-break",
-    "exact": "exact",
-    CALIBRATED: "calibrated, 100",
-    "local-search-100": "local search, 100",
-    "local-search-500": "local search, 500",
-    "local-search-4000": "local search, 4000",
-    FROM_BEST: "from the best, 4000",
-}
-"""Names of solvers in tables."""
-
-
 class Results(NamedTuple):
     """The records of one case.
 
@@ -386,7 +382,7 @@ def left(solver: str) -> Callable[[Results], str]:
 def own(records: Records) -> list[Results]:
     """Return the settings on the chips' own mechanisms where the cheap solvers leave most."""
     found = [result for result in cases(records) if not result.case.machine]
-    return sorted(found, key=lambda result: -result.least[0])[:SHOWN]
+    return sorted(found, key=lambda result: -result.least[0])[:MOST_ROWS]
 
 
 def ablated(name: str, machine: str) -> Callable[[Row], str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import tomlkit
 
@@ -74,8 +74,8 @@ def shares(records: Records) -> str:
         found = {(r.submission, r.played_budget, r.track): r for r in rows if r.formulation is kind}
         last = {(name, budget): row.share for (name, budget, _), row in found.items()}
         columns = {"row": _label} | {track: partial(_share, found, track) for track in load_suite(DRAWN).tracks}
-        shown = table(columns, lambda records, last=last: sorted(last, key=last.__getitem__))  # type: ignore[misc]
-        parts += [f"{NAMES[kind]}, share of the gain in percent:", str(shown(records))]
+        names: Any = sorted(last, key=last.__getitem__)
+        parts += [f"{NAMES[kind]}, share of the gain in percent:", str(table(columns)(names))]
     return "\n\n".join(parts)
 
 
