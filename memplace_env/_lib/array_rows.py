@@ -10,6 +10,8 @@ A view is only as good as its address: whoever makes a row keeps the arrays aliv
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +56,18 @@ def row_of(part: Any) -> NDArray[np.int64]:
 
 
 def at(rows: AddressRows, index: int) -> Any:
-    """Return a view of number `index`; in kernels only."""
-    raise NotImplementedError(f"Views of addresses are for kernels, not for number {index} of {len(rows.rows)}.")
+    """Return a view of number `index`; compiled kernels have their own version, `_at`."""
+    row, values = iter(rows.rows[index].tolist()), []
+    is_tuple = isinstance(rows.like, tuple)
+    for field in rows.like if is_tuple else (rows.like,):
+        number = next(row)
+        if isinstance(field, np.ndarray):
+            shape = [next(row) for _ in range(field.ndim)]
+            memory = (ctypes.c_char * (math.prod(shape) * field.itemsize)).from_address(number)
+            values.append(np.ndarray(shape, field.dtype, memory))
+        else:
+            values.append(type(field)(number))
+    return type(rows.like)(*values) if is_tuple else values[0]
 
 
 @intrinsic

@@ -54,7 +54,7 @@ AGENTS = {
 LEADERBOARD = ["leaderboard", "run", "random", "--suite", "quick-v1", "--budget", "10", "--no-check", "--out", "out"]
 _HANG_S = 60.0
 _SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
-_CLI = ["app", "agent_run", "baselines", "result_folder", "solve_result"]
+_CLI = ["app", "agent_run", "solve_result"]
 MODULES = [
     *(f"memplace_env.cli.{name}" for name in _CLI),
     "memplace_env.report.plans.memory_map",

@@ -20,7 +20,7 @@ FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
 
 
 _OPTIONS: Final = (*FIELDS, "state", "reset_mask")
-"""Options that `reset` looks at; the last two say where and which episodes begin, and are read elsewhere."""
+"""Options of `reset`; `state` says where an episode begins and `reset_mask` which ones do: environments read these."""
 
 
 class Setting(NamedTuple):
