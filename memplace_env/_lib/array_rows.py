@@ -32,10 +32,6 @@ class AddressRows(NamedTuple):
     like: Any
     rows: NDArray[np.int64]
 
-    def part(self, first: int, last: int) -> AddressRows:
-        """Return first..last-1 of them."""
-        return self if last - first == len(self.rows) else AddressRows(self.like, self.rows[first:last])
-
 
 def row_of(part: Any) -> NDArray[np.int64]:
     """Return int64[n], the address and shape of an array, or those of a NamedTuple's arrays and its scalars, in order.

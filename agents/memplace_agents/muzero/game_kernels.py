@@ -20,8 +20,8 @@ def follow_until(tables, layout, state, preferences, use):
 
 
 @kernel
-def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, actions, node, observations):
-    """Play an action in a node of each game's tree, and the forced decisions after it; observe the new node.
+def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, actions, node, rows, first, last):
+    """Play an action in a node of the trees of games first..last-1, and the forced decisions after it; observe it.
 
     Args:
         tables, layout, unchanging, states, profiles: the roots, see `step.step_all`; only read.
@@ -29,9 +29,9 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         parents: int64[B], node to play in; 0 for the root.
         actions: int64[B].
         node: number of the new node, from 1.
-        observations: float32[B, 546], filled with those of the new nodes.
+        rows: float32[B, 546], filled with observations of the new nodes.
     """
-    for game in range(len(parents)):
+    for game in range(first, last):
         own, where, parent = at(tables, game), at(layout, game), parents[game]
         state, profile = nodes[0][game, node - 1], nodes[1][game, node - 1]
         if parent == 0:
@@ -39,4 +39,4 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         else:
             state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
         step_state(own, where, state, actions[game], True, profile)
-        observe_state(own, where, state, at(unchanging, game), profile, observations, game)
+        observe_state(own, where, state, at(unchanging, game), profile, rows, game)

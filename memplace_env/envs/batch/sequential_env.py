@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -19,7 +18,7 @@ from memplace_env.envs.batch.batch import Batch, Problem
 from memplace_env.envs.many.drawn import Drawn
 from memplace_env.envs.many.draws import Draws, draws_of
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info
+from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info, shallow_copy
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import TaskOptions, resolve_task
@@ -265,7 +264,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
         The fork gets its own generator when it is reset.
         """
-        other = copy(self)
+        other = shallow_copy(self)
         other._batch = self._batch.fork()
         other._np_random = None
         return other
@@ -293,4 +292,4 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
 def _scalars(info: Info) -> dict[str, Any]:
     """Return the only row of infos: Python's numbers, and arrays."""
-    return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+    return {key: value.item() if value.ndim == 1 else value[0] for key, value in info.items()}

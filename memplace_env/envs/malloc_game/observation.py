@@ -57,11 +57,6 @@ class Observations(NamedTuple):
     progress: NDArray[np.float32]
     action_mask: NDArray[np.int8]
 
-    def part(self, first: int, last: int) -> Observations:
-        """Return views of observations first..last-1."""
-        arrays: list[NDArray[Any]] = list(self)
-        return Observations(*(array[first:last] for array in arrays))
-
     def of(self, index: int) -> dict[str, NDArray[Any]]:
         """Return the observation of one state."""
         arrays: list[NDArray[Any]] = list(self)

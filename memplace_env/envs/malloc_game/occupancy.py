@@ -34,9 +34,9 @@ def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
 
 
 @kernel
-def draw_profiles(tables, layout, states, which, profiles):
-    """Draw the profiles of the games `which`, int64[n], from nothing but their states; the others are `AddressRows`."""
-    for index in which:
+def draw_profiles(tables, layout, states, which, profiles, first, last):
+    """Draw the profiles of games `which[first:last]` from nothing but their `AddressRows` of tables and states."""
+    for index in which[first:last]:
         own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
         profile[:] = 0
         now = min(state[OP], len(own.compute_ps) - 1)

@@ -224,15 +224,15 @@ def step_all(tables, states, actions, gains, played):
 
 
 @kernel
-def observe_all(tables, states, which, rows):
-    """Fill row i of float32[n, N] with the observation of episode `which[i]`; see `step_and_observe_all`."""
-    for row in range(len(which)):
+def observe_all(tables, states, which, rows, first, last):
+    """Fill rows i = first..last-1 of float32[n, N] with the observations of episodes `which[i]`."""
+    for row in range(first, last):
         observe_state(at(tables, which[row]), at(states, which[row]), rows[row])
 
 
 @kernel
-def step_and_observe_all(tables, states, actions, moves, heads, rows):
-    """Decide and observe in each of B episodes, one after the other, so that a state is in the cache for both.
+def step_and_observe_all(tables, states, actions, moves, heads, rows, first, last):
+    """Decide and observe in episodes first..last-1 of B, one by one, so that a state is in the cache for both.
 
     Args:
         tables, states: `AddressRows` of what each episode plays, and its state.
@@ -242,7 +242,7 @@ def step_and_observe_all(tables, states, actions, moves, heads, rows):
         heads: int64[B, HEAD], filled with the first fields of the states.
         rows: float32[B, N], filled with the observations.
     """
-    for index in range(len(actions)):
+    for index in range(first, last):
         own, state = at(tables, index), at(states, index)
         moves[0, index], moves[1, index] = step_state(own, state, actions[index])
         observe_state(own, state, rows[index])
