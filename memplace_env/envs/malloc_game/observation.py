@@ -167,8 +167,8 @@ def unchanging(program: Program, tables: Tables) -> Unchanging:
         tables.is_output[tensor],
         tables.last_use[tensor] == np.arange(program.num_uses),
         op,
-        tables.use_ps[:, 1] / whole,
-        tables.compute_ps[op] / whole,
+        tables.costs.use_ps[:, 1] / whole,
+        tables.costs.compute_ps[op] / whole,
     ]
     features = np.stack(columns, axis=1).astype(np.float32)
     padding = np.zeros((AHEAD, STATIC), np.float32)

@@ -39,11 +39,11 @@ def draw_profiles(tables, layout, states, which, profiles, first, last):
     for index in which[first:last]:
         own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
         profile[:] = 0
-        now = min(state[OP], len(own.compute_ps) - 1)
+        now = min(state[OP], len(own.costs.compute_ps) - 1)
         _draw_all(own, where, state, max(now - BINS + 1, 0), now, profile)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def copy_profile(profile, into):
     """Copy a fine profile."""
     # By words of eight cells: a copy of the arrays as they are would go cell by cell.
@@ -52,7 +52,7 @@ def copy_profile(profile, into):
         copied[word] = words[word]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def before_move(tables, layout, state):
     """Return what `update_profile` needs of the state before a move.
 
@@ -66,7 +66,7 @@ def before_move(tables, layout, state):
     return state[USE], state[OP], state[BLOCKS], committed_until, state[QUEUE_HEAD]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def update_profile(tables, layout, state, before, profile):
     """Bring the profile of the state `before` the last move up to date: what `draw_profiles` draws, for less."""
     use, last_op, blocks, committed_until, turn = before
@@ -80,7 +80,7 @@ def update_profile(tables, layout, state, before, profile):
         # A new block is drawn from its start, one that is used again from the op after those drawn before.
         since = 0 if block >= blocks else committed_until + 1
         _draw(tables, layout, state, block, since, last_op, last_op, profile)
-    now = min(state[OP], len(tables.compute_ps) - 1)
+    now = min(state[OP], len(tables.costs.compute_ps) - 1)
     if now == last_op:
         return
     # The move closed ops: one column is shifted out for each; more than the picture has need not be.
@@ -92,7 +92,7 @@ def update_profile(tables, layout, state, before, profile):
     _draw_all(tables, layout, state, last_op + 1, now, profile)
 
 
-@kernel
+@kernel(borrows=True)
 def _draw_all(tables, layout, state, since, now, profile):
     """Add ops since..now of every block to a profile whose last column is op `now`."""
     # Live blocks that are needed by no op since the one before the current are in `past`, too: the second loop's.
@@ -108,7 +108,7 @@ def _draw_all(tables, layout, state, since, now, profile):
         _draw(tables, layout, state, block, since, now, now, profile)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _clear_last(profile, op):
     """Empty the column of an op, in a fine profile the last one."""
     if profile.ndim == 2:
@@ -117,7 +117,7 @@ def _clear_last(profile, op):
         profile[:, :, BINS - 1] = 0
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _shift(words):
     """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
     # The lowest byte of a word is its leftmost cell: shifting right by 8 bits drops it, and the next word's lowest byte
@@ -131,7 +131,7 @@ def _shift(words):
         words[word] = words[word] << byte >> byte
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _draw(tables, layout, state, block, since, until, now, profile):
     """Add ops since..until of a block to a profile whose last op is `now`.
 
@@ -173,7 +173,7 @@ def _draw(tables, layout, state, block, since, until, now, profile):
                 line[column] += np.uint8(share)
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def _quotient(value, by):
     """Return value // by for 0 <= value < 2**53; processors divide floats several times faster than integers."""
     quotient = np.int64(value / by)

@@ -50,7 +50,7 @@ def observe_all(tables, layout, unchanging, states, which, profiles, into, first
         observe_state(own, where, state, at(unchanging, index), profiles[index], into, row)
 
 
-@kernel
+@kernel(borrows=True)
 def step_state(tables, layout, state, action, skip_forced, profile):
     """Play a decision as `rules.play_nearest` does, and bring the state's profile up to date.
 
@@ -71,7 +71,7 @@ def step_state(tables, layout, state, action, skip_forced, profile):
     return gain, played, skipped
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def observe_state(tables, layout, state, unchanging, profile, into, index):
     """Fill row `index` of the observations `into` of a state; a branch on `profile.ndim` is decided when compiled."""
     if profile.ndim == 2:

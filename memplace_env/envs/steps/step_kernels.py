@@ -91,30 +91,30 @@ def entry_times(tables, level, cursor, entry):
         for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
             user = tables.use_entry[use]
             if user == entry:
-                own0 += tables.use_ps[use, 0]
-                own1 += tables.use_ps[use, 1]
-                own2 += tables.use_ps[use, 2]
+                own0 += tables.costs.use_ps[use, 0]
+                own1 += tables.costs.use_ps[use, 1]
+                own2 += tables.costs.use_ps[use, 2]
                 continue
             low = level[user] if 0 <= user < cursor else BACKING
             high = tables.fastest[user] if user >= cursor else low
             if low == 0:
-                a += tables.use_ps[use, 0]
+                a += tables.costs.use_ps[use, 0]
             elif low == 1:
-                b += tables.use_ps[use, 1]
+                b += tables.costs.use_ps[use, 1]
             else:
-                c += tables.use_ps[use, 2]
+                c += tables.costs.use_ps[use, 2]
             if high == 0:
-                d += tables.use_ps[use, 0]
+                d += tables.costs.use_ps[use, 0]
             elif high == 1:
-                e += tables.use_ps[use, 1]
+                e += tables.costs.use_ps[use, 1]
             else:
-                f += tables.use_ps[use, 2]
-        low0 += op_time(tables, op, (a + own0, b, c))[0]
-        low1 += op_time(tables, op, (a, b + own1, c))[0]
-        low2 += op_time(tables, op, (a, b, c + own2))[0]
-        high0 += op_time(tables, op, (d + own0, e, f))[0]
-        high1 += op_time(tables, op, (d, e + own1, f))[0]
-        high2 += op_time(tables, op, (d, e, f + own2))[0]
+                f += tables.costs.use_ps[use, 2]
+        low0 += op_time(tables.costs, op, (a + own0, b, c))[0]
+        low1 += op_time(tables.costs, op, (a, b + own1, c))[0]
+        low2 += op_time(tables.costs, op, (a, b, c + own2))[0]
+        high0 += op_time(tables.costs, op, (d + own0, e, f))[0]
+        high1 += op_time(tables.costs, op, (d, e + own1, f))[0]
+        high2 += op_time(tables.costs, op, (d, e, f + own2))[0]
     return low0, low1, low2, high0, high1, high2
 
 
@@ -192,7 +192,7 @@ def observe_state(tables, state, row):
         row[at + feature] = tables.entry_features[entry, feature] if entry < entries else 0
     at += fixed
     # Times are shown as t / (t + mean op), where the mean op is that with everything in the backing memory.
-    scale = tables.all_backing_ps / len(tables.compute_ps)
+    scale = tables.all_backing_ps / len(tables.costs.compute_ps)
     held = np.int64(0)
     if entry < entries:
         for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
@@ -204,7 +204,7 @@ def observe_state(tables, state, row):
         row[at + 2 + level] = max(state[FREE + level] - held, 0) / capacity
         row[at + 4 + level] = saved / (saved + scale)
         row[at + 6 + level] = missed / (missed + scale)
-        row[at + 8 + level] = state[TAKEN + level] / (capacity * len(tables.compute_ps))
+        row[at + 8 + level] = state[TAKEN + level] / (capacity * len(tables.costs.compute_ps))
         row[at + 10 + level] = 1 - profile_of(tables, state, level)[0][1] / capacity
     estimate, most = state[ESTIMATE], tables.all_backing_ps - tables.all_fastest_ps
     row[at + 12] = entry / entries
@@ -272,7 +272,7 @@ def gains_alone(tables):
 def bytes_before(tables, order):
     """Return int64[E], most bytes during each entry's life that the entries before it in `order` int64[E] need."""
     entries = len(tables.decision)
-    profile = new_profile(np.zeros(len(tables.compute_ps), dtype=np.int64))
+    profile = new_profile(np.zeros(len(tables.costs.compute_ps), dtype=np.int64))
     peak = np.zeros(entries, dtype=np.int64)
     # The tree counts below zero: what is taken is what earlier entries need, whatever the capacity.
     for entry in order:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.envs.one_shot.problem import OneShotProblem
+from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -35,7 +36,7 @@ class StepTables(NamedTuple):
         entry_op: int64, ops, each once for an entry.
         use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
         use_entry: int64[U], entry of the used tensor; -1 where the tensor stays in the backing memory.
-        use_ps, compute_ps, overhead_ps, latency_ps, serial: as in `Costs`, with three levels.
+        costs: those of the task; `use_ps` and `latency_ps` with three levels.
         capacity: int64[2], bytes of the fast and of the middle level that blocks can lie in; 0 without a middle one.
         free: int64[2, T], bytes of them that are free in each op before any decision.
         native_ps, all_backing_ps, all_fastest_ps: time by the cost arrays of native's levels, with everything in the
@@ -56,11 +57,7 @@ class StepTables(NamedTuple):
     entry_op: Ints
     use_ptr: Ints
     use_entry: Ints
-    use_ps: Ints
-    compute_ps: Ints
-    overhead_ps: Ints
-    latency_ps: Ints
-    serial: bool
+    costs: Costs
     capacity: Ints
     free: Ints
     native_ps: int
@@ -124,11 +121,7 @@ def tables_of(one_shot: OneShotProblem, decisions: Ints) -> StepTables:
         entry_op=pairs[:, 1].copy(),
         use_ptr=program.use_ptr.astype(np.int64),
         use_entry=use_entry,
-        use_ps=_three_levels(costs.use_ps),
-        compute_ps=costs.compute_ps.copy(),
-        overhead_ps=costs.overhead_ps.copy(),
-        latency_ps=_three_levels(costs.latency_ps),
-        serial=bool(costs.serial),
+        costs=costs._replace(use_ps=_three_levels(costs.use_ps), latency_ps=_three_levels(costs.latency_ps)),
         capacity=free.max(axis=1),
         free=free,
         native_ps=0,
@@ -186,7 +179,7 @@ def _fastest_of(free: Ints, own: list[tuple[int, int, int]]) -> int:
 def _three_levels(array: Ints) -> Ints:
     """Return the array with three levels in its last axis; a middle one that the chip has not is 0 and never used."""
     if array.shape[-1] == LEVELS:
-        return array.copy()
+        return array
     wide = np.zeros((*array.shape[:-1], LEVELS), dtype=np.int64)
     wide[..., FAST], wide[..., BACKING] = array[..., 0], array[..., -1]
     return wide
