@@ -10,7 +10,7 @@ from memplace_env.envs.malloc_game.state import MASK, USE
 from memplace_env.envs.malloc_game.step import observe_state, step_state
 
 
-@kernel
+@kernel(borrows=True)
 def follow_until(tables, layout, state, preferences, use):
     """Play along preferences int8[U] until use number `use` is next, then go on to the next decision with a choice."""
     while state[MASK] != 0 and state[USE] < use:

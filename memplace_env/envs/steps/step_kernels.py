@@ -37,7 +37,7 @@ HEAD: Final = 11
 _PLENTY = np.int64(2**62)
 
 
-@kernel
+@kernel(inline="always")
 def profile_of(tables, state, level):
     """Return the segment tree of a fast level's free bytes, as views into the state."""
     # Both trees are equally long and fill the rest of the state: least and taken of level 0, then those of level 1.
@@ -65,7 +65,7 @@ def first_state(tables):
     return state
 
 
-@kernel
+@kernel(borrows=True)
 def entry_times(tables, level, cursor, entry):
     """Return six times of all ops that use an entry, in ps, see the loop.
 
@@ -118,7 +118,7 @@ def entry_times(tables, level, cursor, entry):
     return low0, low1, low2, high0, high1, high2
 
 
-@kernel
+@kernel(borrows=True)
 def _prepare(tables, state):
     """Fill in the fields about the next entry; zeros once there is none."""
     entry = state[CURSOR]
@@ -142,7 +142,7 @@ def _prepare(tables, state):
         state[SAVED + 1], state[MISSED + 1] = low2 - low1, high2 - high1
 
 
-@kernel
+@kernel(borrows=True)
 def step_state(tables, state, action):
     """Decide the next entry of one state, in place.
 
@@ -180,7 +180,7 @@ def step_state(tables, state, action):
     return gain, level
 
 
-@kernel
+@kernel(borrows=True)
 def observe_state(tables, state, row):
     """Fill in one observation, float32[N]; `step_features.FEATURES` names the numbers."""
     entries, entry = len(tables.decision), state[CURSOR]
@@ -216,7 +216,7 @@ def observe_state(tables, state, row):
         row[at + feature] = tables.program_features[feature]
 
 
-@kernel
+@kernel(borrows=True)
 def step_all(tables, states, actions, gains, played):
     """Decide the next entry in each of B states; see `step_state`."""
     for index in range(len(states)):
