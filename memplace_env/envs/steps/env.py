@@ -45,10 +45,10 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     | BERT          | mean of 100 random episodes of legal actions 0.69, native 1, optimum of `OneShotEnv` 1.265    |
 
     ## Description
-    The problem of `OneShotEnv`, decided entry by entry. An entry of an assignment is the level of the weights that an
-    op is the first to read, or of the results of an op. Entries that fit into no fast level, and streamed weights of
+    The problem of `OneShotEnv`, decided entry by entry. An entry is the level of the weights that an op is the first to
+    read, or of the results of an op; of a sliced program that of one tensor. Entries that fit into no fast level, and streamed weights of
     the first op, have no choice and stay in the backing memory. The others are decided once each; the compiler makes a
-    plan of the finished assignment and the simulator times it. Observations and actions depend neither on the program
+    plan of all levels and the simulator times it. Observations and actions depend neither on the program
     nor on the chip, so that one policy plays everything.
 
     ## Action space
@@ -240,10 +240,10 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
             return float(self._last["speedup"] * (1 / factor - 1))
         return float(self.scale * (1 - factor) * self._last["latency_s"] / (self.problem.all_backing_ps * PS))
 
-    def assignment(self) -> Ints:
-        """Return the one-shot assignment int64[2T] of the state; undecided entries are in the backing memory."""
-        row: Ints = self.problem.assignments(self._state[None])[0]
-        return row
+    def levels(self) -> Ints:
+        """Return int64[K], the level that the state asks for each tensor; undecided ones are in the backing memory."""
+        levels: Ints = self.problem.levels(self._state[None])[0]
+        return levels
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
@@ -23,11 +22,12 @@ LEVELS: Final = 3
 class StepTables(NamedTuple):
     """Tables of E entries in the order of deciding, T ops, U uses; level 0 is fast, 1 the middle one, 2 backing.
 
-    An entry is one decision of a one-shot assignment that has a choice. Its bytes are given as segments: ranges of ops
-    that do not overlap, and the bytes that its tensors hold there together. S, P: numbers of features.
+    An entry is one decision of a one-shot assignment that has a choice, or one tensor of a sliced program. Its bytes are
+    given as segments: ranges of ops that do not overlap, and the bytes that its tensors hold there together. S, P:
+    numbers of features.
 
     Attributes:
-        decision: int64[E], index of each entry in an assignment.
+        decision: int64[E], index of each entry in an assignment, or its tensor if the program is sliced.
         segment_ptr: int64[E + 1], entry e has the segments segment_ptr[e]..segment_ptr[e + 1] - 1.
         segment_first, segment_last, segment_bytes: int64, first and last op of each segment, and its bytes.
         byte_ops: int64[E], sum of bytes times ops over the segments.
@@ -68,37 +68,38 @@ class StepTables(NamedTuple):
     program_features: NDArray[np.float32]
 
 
-def entries_with_choice(one_shot: OneShotProblem) -> Ints:
-    """Return int64[E], the decisions of an assignment that may be met in a fast level, in the order of the schedule.
+def entries_with_choice(task: Task, decision_of: Ints) -> Ints:
+    """Return int64[E], the decisions that may be met in a fast level, in the order of the schedule.
 
     Left out are entries that fit into no fast level even if it is empty, and streamed weights of the first op, which no
     copy can bring in time.
     """
-    task, program = one_shot.task, one_shot.program
+    program = task.program
     decided = program.is_placeable.copy()
     if task.streams_weights:
         decided &= (program.live_start > 0) | (program.producer >= 0)
-    decisions = np.unique(one_shot.decision_of[decided])
-    tables = tables_of(one_shot, decisions)
+    decisions = np.unique(decision_of[decided])
+    tables = tables_of(task, decision_of, decisions)
     return decisions[tables.fastest < BACKING]
 
 
-def entry_of_tensors(one_shot: OneShotProblem, decisions: Ints) -> Ints:
+def entry_of_tensors(decision_of: Ints, decisions: Ints) -> Ints:
     """Return int64[K], the entry of each tensor, -1 where it has none; entry e decides `decisions[e]`."""
-    entry_of_decision = np.full(one_shot.num_decisions + 1, -1)  # the last one is that of `decision_of` -1
+    entry_of_decision = np.full(decision_of.max(initial=-1) + 2, -1)  # the last one is that of `decision_of` -1
     entry_of_decision[decisions] = np.arange(len(decisions))
-    return entry_of_decision[one_shot.decision_of]
+    return entry_of_decision[decision_of]
 
 
-def tables_of(one_shot: OneShotProblem, decisions: Ints) -> StepTables:
+def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     """Return the tables of these decisions in this order, without what `problem` adds: times, features, first state.
 
     Args:
-        one_shot: the problem of a task on a chip with two or three levels.
+        task: a task on a chip with two or three levels.
+        decision_of: int64[K], the decision about each tensor, -1 for none.
         decisions: int64[E], entries.
     """
-    task, program, costs, entries = one_shot.task, one_shot.program, one_shot.task.costs, len(decisions)
-    entry_of = entry_of_tensors(one_shot, decisions)
+    program, costs, entries = task.program, task.costs, len(decisions)
+    entry_of = entry_of_tensors(decision_of, decisions)
     segments = _segments(task, entry_of, entries)
     lengths = np.array([len(own) for own in segments], dtype=np.int64)
     first, last, size = np.array([row for own in segments for row in own], dtype=np.int64).reshape(-1, 3).T.copy()
