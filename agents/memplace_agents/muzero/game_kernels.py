@@ -32,11 +32,11 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         rows: float32[B, 546], filled with observations of the new nodes.
     """
     for game in range(first, last):
-        own, where, parent = at(tables, game), at(layout, game), parents[game]
+        its_tables, its_layout, parent = at(tables, game), at(layout, game), parents[game]
         state, profile = nodes[0][game, node - 1], nodes[1][game, node - 1]
         if parent == 0:
             state[:], profile[:] = at(states, game), profiles[game]
         else:
             state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
-        step_state(own, where, state, actions[game], True, profile)
-        observe_state(own, where, state, at(unchanging, game), profile, rows, game)
+        step_state(its_tables, its_layout, state, actions[game], True, profile)
+        observe_state(its_tables, its_layout, state, at(unchanging, game), profile, rows, game)

@@ -63,10 +63,10 @@ def fill_bandwidth(tables, layout, state, into):
     """
     final, span = state[OP], BINS // len(into)
     # The last number covers the current op; ops before the first, and those not final, count as 0.
-    left = min(final, len(tables.costs.compute_ps) - 1) - BINS + 1
+    first_op = min(final, len(tables.costs.compute_ps) - 1) - BINS + 1
     for column in range(len(into)):
         total = np.float32(0)
-        for op in range(max(left + column * span, 0), min(left + (column + 1) * span, final)):
+        for op in range(max(first_op + column * span, 0), min(first_op + (column + 1) * span, final)):
             whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
             total += np.float32(min(state[layout.free + op] / whole, 1.0))
         into[column] = min(total / span, 1.0)

@@ -37,10 +37,11 @@ def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
 def draw_profiles(tables, layout, states, which, profiles, first, last):
     """Draw the profiles of games `which[first:last]` from nothing but their `AddressRows` of tables and states."""
     for index in which[first:last]:
-        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        profile = profiles[index]
         profile[:] = 0
-        now = min(state[OP], len(own.costs.compute_ps) - 1)
-        _draw_all(own, where, state, max(now - BINS + 1, 0), now, profile)
+        now = min(state[OP], len(its_tables.costs.compute_ps) - 1)
+        _draw_all(its_tables, its_layout, state, max(now - BINS + 1, 0), now, profile)
 
 
 @kernel(borrows=True, forceinline=True)
@@ -137,13 +138,13 @@ def _draw(tables, layout, state, block, since, until, now, profile):
 
     Shares of a bin are rounded down, so that they never add up to more than 255.
     """
-    # From here on ops are columns: `left` is the op of column 0, and ends are exclusive.
-    left = now - BINS + 1
-    begin = max(state[layout.start + block], since, left) - left
-    end = min(state[layout.committed_until + block], until) - left + 1
+    # From here on ops are columns: `first_op` is the op of column 0, and ends are exclusive.
+    first_op = now - BINS + 1
+    begin = max(state[layout.start + block], since, first_op) - first_op
+    end = min(state[layout.committed_until + block], until) - first_op + 1
     if end <= begin:
         return
-    protected = min(state[layout.released + block], until) - left + 1
+    protected = min(state[layout.released + block], until) - first_op + 1
     low = state[layout.offset + block]
     high = low + tables.size[state[layout.tensor + block]]
     # Bin b covers bytes b * capacity / BINS to (b + 1) * capacity / BINS; all is scaled by BINS to stay in integers.
@@ -158,9 +159,9 @@ def _draw(tables, layout, state, block, since, until, now, profile):
             share = 0
             for address in range(max(first, coarse * SPAN), min(last, coarse * SPAN + SPAN - 1) + 1):
                 share += first_share if address == first else last_share if address == last else 255
-            for op in range(left + begin, left + end):
+            for op in range(first_op + begin, first_op + end):
                 profile[op % BINS, coarse] += np.uint16(share)
-            for op in range(left + begin, left + min(protected, end)):
+            for op in range(first_op + begin, first_op + min(protected, end)):
                 profile[op % BINS, COARSE + coarse] += np.uint16(share)
     else:
         for address in range(first, last + 1):

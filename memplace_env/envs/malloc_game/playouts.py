@@ -80,31 +80,31 @@ def replay_all(tables, layout, states, actions):
 
 
 @kernel
-def is_reached(tables, layout, wanted):
+def is_reached(tables, layout, target):
     """Return whether legal play leads to a state int64[size] of any content: its decisions are played again.
 
     They can be read off it: Drop from a use's level; Copy from a write-back that starts in the next op, or from NoCopy
     being illegal.
     """
-    decided = wanted[USE]
+    decided = target[USE]
     if not 0 <= decided <= len(tables.use_op):
         return False
-    state = np.empty_like(wanted)
+    state = np.empty_like(target)
     begin(tables, layout, state)
-    # Invariant: legal play leads to `state`, and if it leads to `wanted`, then by way of `state`.
+    # Invariant: legal play leads to `state`, and if it leads to `target`, then by way of `state`.
     while state[USE] < decided:
         use = state[USE]
         tensor = tables.use_tensor[use]
-        if wanted[layout.level + use] != 0:
+        if target[layout.level + use] != 0:
             action = DROP
-        elif state[MASK] >> NO_COPY & 1 and wanted[layout.sent + tensor] != state[OP] + 1:
+        elif state[MASK] >> NO_COPY & 1 and target[layout.sent + tensor] != state[OP] + 1:
             action = NO_COPY
         else:
             action = COPY
         if not state[MASK] >> action & 1:
             return False
         play(tables, layout, state, action)
-    return (state == wanted).all()
+    return (state == target).all()
 
 
 @kernel

@@ -18,9 +18,9 @@ def book(layout, state, start, end, need):
     for op in range(start, end):
         if need == 0:
             break
-        taken = min(need, state[layout.free + op])
-        state[layout.free + op] -= taken
-        need -= taken
+        booked_ps = min(need, state[layout.free + op])
+        state[layout.free + op] -= booked_ps
+        need -= booked_ps
     return need
 
 

@@ -221,18 +221,18 @@ def place(tables, layout, state, tensor, start, offset):
 @kernel(borrows=True, forceinline=True)
 def retire(layout, state, op):
     """Once `op` is final: blocks needed until the op before it are past; those with no uses left are no longer live."""
-    # `kept` <= `index`, so that the list shrinks in place. Each block joins `past` in the op after its last one, which
-    # keeps that list sorted by `committed_until`.
-    kept = layout.live
+    # `live_end` <= `index`, so that the list shrinks in place. Each block joins `past` in the op after its last one,
+    # which keeps that list sorted by `committed_until`.
+    live_end = layout.live
     for index in range(layout.live, layout.live + state[LIVE]):
         block = state[index]
         if state[layout.committed_until + block] == op - 1:
             state[layout.past + state[PAST]] = block
             state[PAST] += 1
         if state[layout.live_until + block] >= op:
-            state[kept] = block
-            kept += 1
-    state[LIVE] = kept - layout.live
+            state[live_end] = block
+            live_end += 1
+    state[LIVE] = live_end - layout.live
 
 
 @kernel(borrows=True, forceinline=True)

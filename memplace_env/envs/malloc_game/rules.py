@@ -208,10 +208,10 @@ def is_forced(state):
 
 
 @kernel(borrows=True, forceinline=True)
-def play_nearest(tables, layout, state, wanted):
+def play_nearest(tables, layout, state, preferred):
     """Play the preferred action if legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""
-    legal = 0 <= wanted <= 2 and state[MASK] >> wanted & 1
-    action = np.int64(wanted) if legal else np.int64(lazy_action(tables, layout, state))
+    legal = 0 <= preferred <= 2 and state[MASK] >> preferred & 1
+    action = np.int64(preferred) if legal else np.int64(lazy_action(tables, layout, state))
     if action < 0:
         return np.int64(0), action
     return play(tables, layout, state, action), action

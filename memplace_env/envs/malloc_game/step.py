@@ -34,9 +34,9 @@ def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, he
         into: `Observations`, or with coarse profiles float32[B, 546].
     """
     for index in range(first, last):
-        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
-        moves[:, index] = step_state(own, where, state, actions[index], skip_forced, profile)
-        observe_state(own, where, state, at(unchanging, index), profile, into, index)
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        moves[:, index] = step_state(its_tables, its_layout, state, actions[index], skip_forced, profiles[index])
+        observe_state(its_tables, its_layout, state, at(unchanging, index), profiles[index], into, index)
         # Masks, estimates and whether a game is over are read from the heads, for all games at once.
         heads[index] = state[: heads.shape[1]]
 
@@ -46,8 +46,8 @@ def observe_all(tables, layout, unchanging, states, which, profiles, into, first
     """Fill rows i = first..last-1 of `into` with the observations of games `which[i]`, see `step_all`."""
     for row in range(first, last):
         index = which[row]
-        own, where, state = at(tables, index), at(layout, index), at(states, index)
-        observe_state(own, where, state, at(unchanging, index), profiles[index], into, row)
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        observe_state(its_tables, its_layout, state, at(unchanging, index), profiles[index], into, row)
 
 
 @kernel(borrows=True)

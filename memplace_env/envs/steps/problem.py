@@ -121,9 +121,9 @@ class StepsProblem:
             int64[B], the levels given (-1 in finished states).
         """
         gains, played = np.empty((2, len(states)), dtype=np.int64)
-        wanted = np.ascontiguousarray(actions, dtype=np.int64)
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
         in_chunks(
-            lambda a, b: step_all(self.tables, states[a:b], wanted[a:b], gains[a:b], played[a:b]),
+            lambda a, b: step_all(self.tables, states[a:b], actions[a:b], gains[a:b], played[a:b]),
             len(states),
         )
         return gains, played
@@ -176,15 +176,15 @@ class StepsProblem:
         if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (self.size,):
             kind = f"{state.dtype}{list(state.shape)}" if isinstance(state, np.ndarray) else type(state).__name__
             raise EnvError(f"A state of these steps is int64[{self.size}], as get_state gives it, not {kind}.")
-        own, again = np.array(state), self.new_states(1)
-        if 0 <= own[CURSOR] <= self.num_decisions:
-            for level in own[HEAD : HEAD + own[CURSOR]]:
+        checked, replayed = np.array(state), self.new_states(1)
+        if 0 <= checked[CURSOR] <= self.num_decisions:
+            for level in checked[HEAD : HEAD + checked[CURSOR]]:
                 if not 0 <= level < LEVELS:
                     break
-                self.play(again, level[None])
-        if not np.array_equal(again[0], own):
+                self.play(replayed, level[None])
+        if not np.array_equal(replayed[0], checked):
             raise EnvError("No decisions lead to this state; pass one that get_state gave, unchanged.")
-        return own
+        return checked
 
 
 def _complete_tables(task: Task, decision_of: Ints, order: str) -> StepTables:

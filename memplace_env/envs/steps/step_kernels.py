@@ -243,10 +243,10 @@ def step_and_observe_all(tables, states, actions, moves, heads, rows, first, las
         rows: float32[B, N], filled with the observations.
     """
     for index in range(first, last):
-        own, state = at(tables, index), at(states, index)
-        moves[0, index], moves[1, index] = step_state(own, state, actions[index])
-        observe_state(own, state, rows[index])
-        moves[2, index] = own.decision[state[CURSOR]] if state[CURSOR] < len(own.decision) else -1
+        its_tables, state = at(tables, index), at(states, index)
+        moves[0, index], moves[1, index] = step_state(its_tables, state, actions[index])
+        observe_state(its_tables, state, rows[index])
+        moves[2, index] = its_tables.decision[state[CURSOR]] if state[CURSOR] < len(its_tables.decision) else -1
         # Masks, estimates and whether an episode is over are read from the heads, for all episodes at once.
         heads[index] = state[: heads.shape[1]]
 

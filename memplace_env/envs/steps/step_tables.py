@@ -22,8 +22,8 @@ LEVELS: Final = 3
 class StepTables(NamedTuple):
     """Tables of E entries in the order of deciding, T ops, U uses; level 0 is fast, 1 the middle one, 2 backing.
 
-    An entry is one decision of a one-shot assignment that has a choice, or one tensor of a sliced program. Its bytes are
-    given as segments: ranges of ops that do not overlap, and the bytes that its tensors hold there together. S, P:
+    An entry is one decision of a one-shot assignment that has a choice, or one tensor of a sliced program. Its bytes
+    come as segments: ranges of ops that do not overlap, and the bytes that its tensors hold there together. S, P:
     numbers of features.
 
     Attributes:
@@ -101,8 +101,8 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     program, costs, entries = task.program, task.costs, len(decisions)
     entry_of = entry_of_tensors(decision_of, decisions)
     segments = _segments(task, entry_of, entries)
-    lengths = np.array([len(own) for own in segments], dtype=np.int64)
-    first, last, size = np.array([row for own in segments for row in own], dtype=np.int64).reshape(-1, 3).T.copy()
+    lengths = np.array([len(rows) for rows in segments], dtype=np.int64)
+    first, last, size = np.array([row for rows in segments for row in rows], dtype=np.int64).reshape(-1, 3).T.copy()
     free = _free_bytes(task)
     segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
@@ -140,12 +140,12 @@ def _segments(task: Task, entry_of: Ints, entries: int) -> list[list[tuple[int, 
     # Bytes that begin at an op, and negative ones that end before it, per entry.
     changes: list[dict[int, int]] = [{} for _ in range(entries)]
     for tensor in np.flatnonzero(entry_of >= 0).tolist():
-        own, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
+        change_at, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
         for op, change in ((int(first[tensor]), size), (int(last[tensor]) + 1, -size)):
-            own[op] = own.get(op, 0) + change
+            change_at[op] = change_at.get(op, 0) + change
     segments: list[list[tuple[int, int, int]]] = []
-    for own in changes:
-        ops, held = sorted(own), np.cumsum([own[op] for op in sorted(own)]).tolist()
+    for change_at in changes:
+        ops, held = sorted(change_at), np.cumsum([change_at[op] for op in sorted(change_at)]).tolist()
         ranges = zip(ops[:-1], ops[1:], held[:-1], strict=True)
         segments.append([(begin, end - 1, size) for begin, end, size in ranges if size])
     return segments
@@ -166,13 +166,13 @@ def _free_bytes(task: Task) -> Ints:
 
 def _fastest(free: Ints, segments: list[list[tuple[int, int, int]]]) -> Ints:
     """Return `StepTables.fastest`."""
-    return np.array([_fastest_of(free, own) for own in segments], dtype=np.int64)
+    return np.array([_fastest_of(free, rows) for rows in segments], dtype=np.int64)
 
 
-def _fastest_of(free: Ints, own: list[tuple[int, int, int]]) -> int:
+def _fastest_of(free: Ints, segments: list[tuple[int, int, int]]) -> int:
     """Return the fastest level that has room for all segments of an entry."""
     for level in (FAST, MIDDLE):
-        if all(free[level, begin : end + 1].min() >= size for begin, end, size in own):
+        if all(free[level, begin : end + 1].min() >= size for begin, end, size in segments):
             return level
     return BACKING
 
