@@ -5,8 +5,6 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
 from memplace_agents.learning import safe_files
@@ -21,43 +19,9 @@ from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
 from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
-from tests.strategies import game_tasks
-from tests.thorough import examples
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")
 """The chip on which a few games were seen to suffice."""
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_solutions_are_valid_and_within_budget(model):
-    env, calls = crowded(), []
-    solution = MuZero(small(model)).solve(env, budget=23, seed=1, callback=calls.append)
-    assert violations(env.task, solution.plan) == []
-    assert calls[-1].evaluations == solution.evaluations == 23
-    assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-    assert MuZero(small(model)).solve(env, budget=1).evaluations == 1
-
-
-@examples(12)
-@given(game_tasks(), st.sampled_from(MODELS))
-def test_any_program_on_any_machine_at_any_cost(task, model):
-    env = MallocGameEnv(task)
-    solution = MuZero(small(model)).solve(env, budget=25)
-    assert violations(task, solution.plan) == []
-    assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_same_seed_same_plan(model, tmp_path):
-    one, two, _ = (
-        MuZero(small(model), out=tmp_path / str(number)).solve(crowded(), budget=30, seed=seed)
-        for number, seed in enumerate((7, 7, 8))
-    )
-    assert one.plan == two.plan
-    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
-    first, second, third = (weights(load_policy(tmp_path / str(number) / POLICY, MuZeroNetwork)) for number in range(3))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, third)
 
 
 class KilledError(Exception):
@@ -207,13 +171,6 @@ def test_a_best_game_that_is_none_is_refused(tmp_path, wrong):
     safe_files.save(path, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
-
-
-def test_time_limit_ends_games_early():
-    env = crowded(ops=60)
-    solution = MuZero(MuZeroConfig(games=16, simulations=50)).solve(env, budget=10**6, time_limit=0.5)
-    assert solution.outcome == "feasible"
-    assert violations(env.task, solution.plan) == []
 
 
 def test_bad_settings_are_named():

@@ -15,33 +15,19 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from benchmarks.harness import MOST_ROWS
 from benchmarks.ledger import Ledger
-from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
+from benchmarks.tables import benchmark_parser, markdown_table, publish
 from tests.fuzz import RESULTS, kinds
 from tests.fuzz.campaign import FAILURES, Record, run_chunk
 from tests.fuzz.worker import kind_module, outcome
 
 CHUNK = 1000
-_SHOWN = {
-    "traceback": "tracebacks",
-    "unreadable": "unreadable messages",
-    "wrong": "wrong ones accepted",
-    "crash": "crashes",
-    "hang": "over 10 s",
-    "memory": "over 2 GiB",
-}
 _HEADS = (
-    "input",
-    "cases",
-    "accepted",
-    "refused",
-    *(_SHOWN[name] for name in FAILURES),
-    "slowest s",
-    "highest peak MiB",
+    *("input", "cases", "accepted", "refused", "tracebacks", "unreadable messages", "wrong ones accepted"),
+    *("crashes", "over 10 s", "over 2 GiB", "slowest", "highest peak"),
 )
+"""Columns of the table; the failures are in the order of `FAILURES`."""
 
 
 def names() -> list[str]:
@@ -67,30 +53,16 @@ def replay(kind: str, seed: int, number: int) -> None:
 
 
 def table(records: Sequence[Record]) -> str:
-    """Return the table of hostile input: a row for each of the kinds with most cases, and one for all of them."""
-    kinds = file_of(records).rows
-    shown = sorted(kinds, key=lambda row: -int(str(row[1])))[: MOST_ROWS - 1]
-    rows = [row for row in kinds if row in shown]
-    texts = [[row[0], *(f"{count:,}" for count in row[1:-2]), f"{row[-2]:.1f} s", f"{row[-1]:,} MiB"]
-             for row in [*rows, _counts("all", records)]]  # fmt: skip
-    return markdown_table([*_HEADS[:-2], "slowest", "highest peak"], texts)
-
-
-def file_of(records: Sequence[Record]) -> DataFile:
-    """Return the table of hostile input with a row for each kind."""
+    """Return the table of hostile input: a row for each kind, and one for all of them."""
     kinds = dict.fromkeys(record["kind"] for record in records)
     named = [(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]) for kind in kinds]
-    return DataFile(_HEADS, [_counts(name, own) for name, own in named])
+    return markdown_table(_HEADS, [_row(name, own) for name, own in [*named, ("all", records)]])
 
 
-def _counts(name: str, records: Sequence[Record]) -> list[Any]:
+def _row(name: str, records: Sequence[Record]) -> list[str]:
     counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
-    return [
-        name,
-        sum(counts),
-        *counts,
-        *(max(record[field] for record in records) for field in ("slowest_s", "peak_mib")),
-    ]
+    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
+    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
 
 
 def main() -> None:
@@ -108,7 +80,7 @@ def main() -> None:
     ledger = Ledger(arguments.ledger, ("kind", "seed", "first", "stop"))
     with ThreadPoolExecutor(arguments.workers) as pool:
         records = ledger.complete(chunks, run_chunk, pool)
-    publish({"fuzz": table(records)}, arguments.write, {"reliability-fuzz.csv": file_of(records)})
+    publish({"fuzz": table(records)}, arguments.write)
     failures = [failure | {"kind": record["kind"]} for record in records for failure in record["failures"]]
     print(json.dumps(failures, indent=1))
     sys.exit(int(bool(failures)))

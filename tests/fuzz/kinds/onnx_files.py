@@ -13,11 +13,10 @@ from memplace_env.program.model_file import LONGEST
 from memplace_env.program.program import Program
 from tests.fuzz import Wrong
 from tests.fuzz.mutations import change_field, damaged, pick
-from tests.fuzz.onnx_bombs import bomb
 from tests.fuzz.onnx_seeds import seeds
 
 NAME = "ONNX files"
-CASES = 40_000
+CASES = 10_000
 _FUSIONS = ("none", "activation", "chain", "conv", "epilogue")
 
 
@@ -38,9 +37,7 @@ def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:
     models, files, words = prepared
     number = int(rng.integers(len(models)))
     kind = rng.random()
-    if kind < 0.1:
-        data = bomb(rng).SerializeToString()
-    elif kind < 0.3:
+    if kind < 0.2:
         data = damaged(files[number], rng, files)
     else:
         model = ModelProto()
