@@ -14,8 +14,6 @@ from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.synthetic import random_dag
 
-WORKLOAD = "synthetic:random?ops=20&seed=3"
-
 
 def crowded(seed=3, ops=20):
     """A program larger than fast memory, so that there is something to decide."""
