@@ -1,4 +1,4 @@
-"""What all learners have of one base: runs that die and resume, several programs, checkpoints and policies."""
+"""The base of all learners: runs that die and resume, several programs, checkpoints and policies."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def test_a_run_that_dies_and_resumes_is_the_unbroken_run(name, noise, tmp_path):
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_finished_run_resumes_to_its_end_and_beyond(name, tmp_path):
-    """It may be asked for less, and begins anew where it does not resume."""
+    """A run may be asked for less, and begins anew where it does not resume."""
     env, calls = env_of(name), []
     first = SMALL[name](out=tmp_path).solve(env, budget=60)
     again = SMALL[name](out=tmp_path, resume=True).solve(env, budget=60, callback=calls.append)
