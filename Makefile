@@ -5,7 +5,6 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
 PIP_MAX = .venv-max/bin/python -m pip install --quiet --disable-pip-version-check --upgrade
-FUZZ = benchmarks/results/fuzz
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
 	tests/cli/test_plans.py tests/leaderboard/test_page.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
 	tests/testing/test_part_checks.py tests/report/drawing tests/program/test_load_errors.py tests/program/tflite \
@@ -46,24 +45,12 @@ docs: .venv/dev  ## the documentation as a site, build/site/index.html
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
-define CAMPAIGNS
-tests.fuzz
-tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
-tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
-tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
-tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
-tests.fuzz.memory --log $(FUZZ)-memory.jsonl
-tests.fuzz.load --log $(FUZZ)-load.jsonl
-tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
-tests.fuzz.tables --write docs/reliability.md
-endef
-export CAMPAIGNS
-
-# A campaign that finds something ends with 1; the others and the tables follow all the same, then make fails.
-fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they continue where they were stopped
-	@echo "$$CAMPAIGNS" | { found=0; while read -r campaign; do \
-		echo "python -m $$campaign"; .venv/bin/python -m $$campaign </dev/null || found=1; \
-	done; exit $$found; }
+# A campaign that finds something ends with 1; the other one follows all the same, then make fails.
+fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about half an hour; they continue where they were stopped
+	@found=0; \
+	.venv/bin/python -m tests.fuzz --write docs/reliability.md || found=1; \
+	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md || found=1; \
+	exit $$found
 
 tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
 	.venv/bin/python -m benchmarks run --write

@@ -60,12 +60,6 @@ def three_op_task(work: int = 50, **changes) -> Task:
     return make_task(three_ops(work), machine(**changes))
 
 
-def weight_fetched(task: Task, start: int, end: int) -> MemoryPlan:
-    """The weight prefetched during start..end, all else in backing memory."""
-    levels = np.where(task.program.use_tensor == W, 0, 1)
-    return task.make_plan(levels, np.array([[W, 0, 0, start, 2]]), np.array([[W, 1, 0, start, end]]))
-
-
 def all_fast(task: Task) -> MemoryPlan:
     """All but the input in fast memory; the weight is copied in during ops 0..1, the output written back at the end."""
     blocks = [[W, 0, 0, 0, 2], [A, 0, 40, 0, 1], [B, 0, 60, 1, 2], [Y, 0, 90, 2, 3]]

@@ -82,7 +82,10 @@ def test_learners_find_plans_that_can_run(name, formulation, data):
     else:
         task = data.draw(game_tasks(programs_with_idle_ops(max_ops=5)))
         env = MallocGameEnv(task)
-    check(task, make_quick(name).solve(env, budget=12, seed=1), 12)
+    solution = make_quick(name).solve(env, budget=12, seed=1)
+    check(task, solution, 12)
+    if formulation is Formulation.GAME:
+        assert solution.report.latency_ps <= make_agent("greedy-player").solve(env).report.latency_ps
 
 
 def on_a_chip_that_says_otherwise(task):

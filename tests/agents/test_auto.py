@@ -7,7 +7,6 @@ from memplace_agents import Auto, Exact
 from memplace_agents.search.stages import PROOF_WORK
 from memplace_agents.solution import Verdict
 from memplace_env.placement.compiler import HEURISTICS
-from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
 from tests.agents.planted import planted_env
@@ -67,13 +66,3 @@ def test_stints_say_who_found_what():
     )
     assert sum(stage_result.evaluations for stage_result in solution.stage_results) == solution.evaluations
     assert solution.summary()["found_by"] == solution.found_by
-
-
-def test_an_interrupt_returns_the_best_so_far():
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    env = gym.make("MemPlace-v0", workload=resolve_task("synthetic:diamond?ops=9&seed=1"))
-    solution = Auto().solve(env, callback=stop)
-    assert solution.evaluations == 1
-    assert [stage_result.name for stage_result in solution.stage_results] == ["best-rule"]

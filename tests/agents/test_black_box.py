@@ -3,18 +3,12 @@
 from dataclasses import replace
 
 import gymnasium as gym
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic, make_agent
-from memplace_agents.auto import Portfolio
 from memplace_agents.registry import agent_specs
 from memplace_agents.search.racing import box_is_noisy
-from memplace_agents.search.stages import Stage
 from memplace_env._lib.errors import AgentError
-from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.compiler import all_backing_report, native_report
@@ -24,8 +18,6 @@ from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts, check_simulator
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
-from tests.strategies import game_tasks, programs, tasks
-from tests.thorough import examples
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
@@ -113,27 +105,3 @@ def test_one_shot_searches_follow_the_black_box(name):
 def test_egrl_follows_the_black_box():
     env = OneShotEnv(replace(planted_env(ops=4).task, simulator=Contrary()))
     assert make_quick("egrl").solve(env, budget=200).report.latency_ps == 10**9
-
-
-@examples(40)
-@given(tasks(programs(max_ops=6)), st.integers(0, 2**32), st.integers(0, 99))
-def test_one_shot_searches_on_any_black_box(task, costs, seed):
-    env = OneShotEnv(replace(task, simulator=BuiltinSimulator(RandomCosts(costs))))
-    for name in ("random", "greedy-dp", "local-search"):
-        solution = make_agent(name).solve(env, budget=30, seed=seed)
-        assert violations(env.task, solution.plan) == []
-        assert evaluate_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
-
-
-@examples(40)
-@given(game_tasks(), st.integers(0, 2**32), st.integers(0, 99))
-def test_games_on_any_black_box(task, costs, seed):
-    """XLA's plan, which is a plan, competes with games, which are judged as plans too."""
-    env = MallocGameEnv(replace(task, simulator=BuiltinSimulator(RandomCosts(costs))))
-    parts = [make_agent(name) for name in ("xla-msa", "greedy-player", "game-local-search")]
-    solution = Portfolio(stages=[Stage(part, 1.0) for part in parts]).solve(env, budget=40, seed=seed)
-    assert violations(env.task, solution.plan) == []
-    assert evaluate_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
-    for part in parts[:2]:
-        assert solution.report.latency_ps <= part.solve(env).report.latency_ps
-    assert np.isfinite(solution.speedup)

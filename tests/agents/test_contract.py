@@ -1,26 +1,33 @@
-"""`memplace_env.testing.check_agent`, whatever things cost, and for a stranger's agent."""
+"""Every agent keeps the contract that third parties' agents are held to, whatever things cost, in any settings."""
 
-import gymnasium as gym
 import pytest
 
-from memplace_agents import make_agent
+from memplace_agents import EGRL, MuZero, PlanGradient, PlanGradientConfig, make_agent
 from memplace_agents.registry import agent_specs
 from memplace_env._lib.errors import AgentError
-from memplace_env.testing import RandomCosts, check_agent
-from tests.agents import third_party
+from memplace_env.testing import check_agent
+from tests.agents import egrl, muzero, third_party
 from tests.agents.planted import planted_env
 
 SPECS = agent_specs()
-CHEAP = [name for name, spec in SPECS.items() if not spec.learns]
-WORKLOAD = "synthetic:random?ops=7&seed=2"
+SLOW = {name for name, spec in SPECS.items() if spec.learns} | {"game-local-search"}
 
 
-@pytest.mark.parametrize("name", CHEAP)
-def test_whatever_things_cost(name):
-    for formulation in SPECS[name].formulations:
-        chip, env_id = formulation.traits.accelerator, formulation.traits.env_id()
-        env = gym.make(env_id, workload=WORKLOAD, accelerator=chip, costs=RandomCosts(1))
-        check_agent(make_agent(name), env, budget=40, seed=1, time_limit=0.1)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SPECS])
+def test_shipped_agents_pass(name):
+    check_agent(make_agent(name), budget=40)
+
+
+SETTINGS = {
+    **{f"egrl, {name}": lambda name=name: EGRL(egrl.small(name)) for name in egrl.VARIANTS},
+    **{f"muzero, {model}": lambda model=model: MuZero(muzero.small(model)) for model in muzero.MODELS},
+    "plan-gradient, in turn": lambda: PlanGradient(PlanGradientConfig(in_turn=True)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_learners_pass_in_other_settings(name):
+    check_agent(SETTINGS[name](), budget=45, seed=7, time_limit=0.1)
 
 
 @pytest.mark.parametrize("kind", [third_party.Theirs, third_party.Player])

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
+from memplace_agents.built_in_agents import POLICY
 from memplace_agents.egrl import EGRL, EGRLConfig
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_agents.egrl.population import genome_of
@@ -21,32 +21,11 @@ from memplace_env.placement.synthetic import TOPOLOGIES, random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from tests.agents.egrl import VARIANTS, outcome, small
+from tests.agents.egrl import small
 from tests.agents.planted import optimum_ps, planted_env, reach
 from tests.thorough import examples
 
 # Budgets and seeds.
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_solutions_are_valid_and_add_up(name):
-    env, calls = planted_env(ops=10), []
-    solution = EGRL(small(name)).solve(env, budget=45, seed=1, callback=calls.append)
-    assert violations(env.task, solution.plan) == []
-    report = evaluate_plan(env.task, solution.plan)
-    assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
-    assert solution.evaluations == calls[-1].evaluations == 45
-    assert (solution.agent, solution.outcome, solution.seed) == ("egrl", "feasible", 1)
-    latencies = [progress.latency_s for progress in solution.history]
-    assert latencies == sorted(set(latencies), reverse=True)
-    counted = [progress.evaluations for progress in calls]
-    assert counted == sorted(set(counted))
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_seed_gives_the_same_run(name):
-    one, two = (EGRL(small(name)).solve(planted_env(ops=10), budget=40, seed=7) for _ in range(2))
-    assert outcome(one) == outcome(two)
 
 
 def test_another_seed_and_torchs_own_state_matter_as_they_should():
@@ -69,14 +48,6 @@ def test_budgets_are_spent_exactly(name, budget):
     solution = EGRL(small(name, gradient_steps=0.1)).solve(planted_env(), budget=budget)
     assert solution.evaluations == budget
     assert solution.plan is not None
-
-
-def test_a_time_limit_ends_a_run():
-    """On a machine so busy that it was over before it began, there is no plan, and no claim of one."""
-    solution = EGRL(small()).solve(planted_env(), budget=10**7, time_limit=1)
-    assert solution.evaluations < 10**7
-    assert solution.outcome == ("unknown" if solution.evaluations == 0 else "feasible")
-    assert (solution.plan is None) == (solution.evaluations == 0)
 
 
 @examples(8)
@@ -139,8 +110,6 @@ def test_the_first_evaluation_of_a_given_policy_is_its_most_likely_assignment(na
 def test_policies_are_saved_and_tuned_on(tmp_path):
     env, other = planted_env(ops=6), planted_env("diamond", ops=9)
     trained = EGRL(small(), out=tmp_path).train([env], budget=60)
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([CHECKPOINT, POLICY, CURVES])
-    assert list((tmp_path / CURVES).glob("events*"))
     saved = load_policy(tmp_path / POLICY, GraphPolicy)
     assert (genome_of(saved) == genome_of(trained.policy)).all()
     config = small(hidden=32, depth=3)  # the shape is the policy's

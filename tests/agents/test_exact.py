@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from itertools import permutations, product
 
@@ -240,36 +239,6 @@ def test_fit_is_within_the_height():
     assert (found.offset + blocks.size).max() == UNPACKABLE_HEIGHT + 1
     assert found.over == 0
     assert fit(as_blocks(UNPACKABLE, max(blocks.size) - 1)).outcome == NONE_EXISTS
-
-
-def test_same_seed_same_plan():
-    program = random_dag(11, ops=40)
-    first, second = (run(make_task(program, chip_with(2_000_000, 9_000_000)), seed=5) for _ in range(2))
-    assert first.plan == second.plan
-    assert first.evaluations == second.evaluations
-
-
-def test_time_limit_is_kept():
-    chip = chip_with(4_000_000, 12_000_000)
-    task = make_task(random_dag(2, ops=400, largest=4_000_000), chip)
-    run(make_task(random_dag(1), chip))
-    begin = time.process_time()
-    solution = run(task, time_limit=0.5)
-    assert time.process_time() - begin < 3
-    assert solution.outcome in ("optimal", "feasible")
-    assert violations(task, solution.plan) == []
-    assert solution.bound_s <= solution.report.latency_s
-
-
-def test_budget_and_callback():
-    reports = []
-    task = make_task(random_dag(7, ops=20), chip_with(10_000, 50_000))
-    solution = run(task, budget=1, callback=reports.append)
-    assert solution.evaluations >= 1
-    spent = [progress.evaluations for progress in reports]
-    assert spent == sorted(spent)
-    assert set(spent) == set(range(1, solution.evaluations + 1))
-    assert reports[-1].latency_s == solution.report.latency_s
 
 
 def test_nothing_to_place():

@@ -5,12 +5,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
+from memplace_agents.built_in_agents import CHECKPOINT, CURVES
 from memplace_agents.learning import safe_files
-from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
 from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
@@ -18,92 +15,11 @@ from memplace_agents.rule_agents import GreedyPlayer
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import planted
-from memplace_env.placement.validation import violations
 from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
-from tests.strategies import game_tasks
-from tests.thorough import examples
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")
 """The chip on which a few games were seen to suffice."""
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_solutions_are_valid_and_within_budget(model):
-    env, calls = crowded(), []
-    solution = MuZero(small(model)).solve(env, budget=23, seed=1, callback=calls.append)
-    assert violations(env.task, solution.plan) == []
-    assert calls[-1].evaluations == solution.evaluations == 23
-    assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-    assert MuZero(small(model)).solve(env, budget=1).evaluations == 1
-
-
-@examples(12)
-@given(game_tasks(), st.sampled_from(MODELS))
-def test_any_program_on_any_machine_at_any_cost(task, model):
-    env = MallocGameEnv(task)
-    solution = MuZero(small(model)).solve(env, budget=25)
-    assert violations(task, solution.plan) == []
-    assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_same_seed_same_plan(model, tmp_path):
-    one, two, _ = (
-        MuZero(small(model), out=tmp_path / str(number)).solve(crowded(), budget=30, seed=seed)
-        for number, seed in enumerate((7, 7, 8))
-    )
-    assert one.plan == two.plan
-    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
-    first, second, third = (weights(load_policy(tmp_path / str(number) / POLICY, MuZeroNetwork)) for number in range(3))
-    assert torch.equal(first, second)
-    assert not torch.equal(first, third)
-
-
-class KilledError(Exception):
-    """Ends a run from its callback."""
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_killed_and_resumed_is_as_if_nothing_had_happened(model, tmp_path):
-    def kill(progress):
-        if progress.evaluations >= 24:
-            raise KilledError
-
-    whole, halves = (MuZero(small(model), out=tmp_path / name, every=2) for name in ("whole", "halves"))
-    expected = whole.solve(crowded(), budget=41, seed=3)
-    with pytest.raises(KilledError):
-        halves.solve(crowded(), budget=41, seed=3, callback=kill)
-    assert not (tmp_path / "halves" / POLICY).exists()
-    again = MuZero(small(model), out=tmp_path / "halves", resume=True, every=2)
-    solution = again.solve(crowded(), budget=41, seed=3)
-    assert solution.plan == expected.plan
-    assert solution.evaluations == expected.evaluations
-    assert [(p.evaluations, p.latency_s) for p in solution.history] == [
-        (p.evaluations, p.latency_s) for p in expected.history
-    ]
-    both = [weights(load_policy(tmp_path / name / POLICY, MuZeroNetwork)) for name in ("whole", "halves")]
-    assert torch.equal(*both)
-    with pytest.raises(AgentError, match="another run \\(other seed\\)"):
-        again.solve(crowded(), budget=41, seed=4)
-
-
-def test_one_network_for_several_programs(tmp_path):
-    """Each program has its solution; a run that goes on is the whole run; one network comes out."""
-    envs = [crowded(), crowded(seed=5, ops=11)]
-    whole = MuZero(small(), out=tmp_path / "whole").train(envs, budget=21, seed=2)
-    assert [solution.evaluations for solution in whole.solutions] == [21, 21]
-    for env, solution in zip(envs, whole.solutions, strict=True):
-        assert violations(env.task, solution.plan) == []
-        assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-    MuZero(small(), out=tmp_path / "halves", every=1).train(envs, budget=10, seed=2)
-    halves = MuZero(small(), out=tmp_path / "halves", resume=True).train(envs, budget=21, seed=2)
-    assert [solution.evaluations for solution in halves.solutions] == [21, 21]
-    assert torch.equal(weights(load_policy(tmp_path / "whole" / POLICY, MuZeroNetwork)), weights(whole.policy))
-    with pytest.raises(AgentError, match="other programs"):
-        MuZero(small(), out=tmp_path / "halves", resume=True).train(envs[:1], budget=30, seed=2)
-    with pytest.raises(AgentError, match="at least one"):
-        MuZero(small()).train([])
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -129,12 +45,12 @@ def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
 
     def killed(run, step=MuZeroRun.step):
         if run.round == 3:
-            raise KilledError
+            raise ZeroDivisionError
         step(run)
 
     with monkeypatch.context() as patch:
         patch.setattr(MuZeroRun, "step", killed)
-        with pytest.raises(KilledError):
+        with pytest.raises(ZeroDivisionError):
             train("halves", 50)
     halves = train("halves", 50, resume=True)
     assert halves.solutions[0].evaluations == whole.solutions[0].evaluations
@@ -142,60 +58,32 @@ def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
     assert MuZero(config, policy=whole.policy).solve(crowded(), budget=20).outcome == "feasible"
 
 
-def test_curves_and_policies_are_kept_and_of_use(tmp_path):
+def test_curves_say_what_is_learned(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     MuZero(small(), out=tmp_path).solve(crowded(), budget=60)
     curves = EventAccumulator(str(tmp_path / CURVES))
     curves.Reload()
-    tags = set(curves.Tags()["scalars"])
-    assert {
-        "speedup/best/0",
-        "latency/best/0",
-        "points/best/0",
-        "points/mean/0",
-        "loss/policy",
-        "loss/value",
-        "loss/reward",
-        "entropy",
-    } <= tags
-    network = load_policy(tmp_path / POLICY, MuZeroNetwork)
-    save_policy(tmp_path / "copy.pt", network)
-    assert torch.equal(weights(load_policy(tmp_path / "copy.pt", MuZeroNetwork)), weights(network))
-    solution = MuZero(small(hidden=9), policy=tmp_path / POLICY).solve(crowded(seed=5), budget=9)
-    assert solution.outcome == "feasible"
+    expected = {f"{name}/best/0" for name in ("speedup", "latency", "points")} | {"points/mean/0", "entropy"}
+    assert expected | {"loss/policy", "loss/value", "loss/reward"} <= set(curves.Tags()["scalars"])
 
 
-def test_files_that_are_something_else_are_named(tmp_path):
-    class Boom:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "executed"), "w"))
-
-    torch.save({"format": "memplace", "kind": MuZeroNetwork.KIND, "content": Boom()}, tmp_path / "evil.pt")
-    (tmp_path / "torn.pt").write_bytes(b"PK")
-    safe_files.save(tmp_path / "other.pt", "graph-policy/1", {})
+def test_files_that_hold_no_such_network_are_named(tmp_path):
     safe_files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"hidden": 10**9}, "weights": {}})
     safe_files.save(tmp_path / "empty.pt", MuZeroNetwork.KIND, {"options": fresh_network().options, "weights": {}})
-    for name in ("evil", "torn", "other", "huge", "empty", "missing"):
+    for name in ("huge", "empty"):
         with pytest.raises(AgentError, match=name):
             MuZero(policy=tmp_path / f"{name}.pt")
-    assert not (tmp_path / "executed").exists()
+
+
+def test_annealing_of_another_length_is_damaged(tmp_path):
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     content = safe_files.load(tmp_path / CHECKPOINT, "muzero-run/2")
     del content["run"]["players"][0]["annealing"]["length"]
     safe_files.save(tmp_path / CHECKPOINT, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
-
-
-def test_a_policy_that_overflows_is_refused():
-    network = fresh_network()
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.fill_(3e38)
-    with pytest.raises(AgentError, match="computes no numbers"):
-        MuZero(small(), policy=network).solve(crowded(), budget=5)
 
 
 @pytest.mark.parametrize("wrong", [3, -1, 0.5, "0"])
@@ -209,13 +97,6 @@ def test_a_best_game_that_is_none_is_refused(tmp_path, wrong):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
 
 
-def test_time_limit_ends_games_early():
-    env = crowded(ops=60)
-    solution = MuZero(MuZeroConfig(games=16, simulations=50)).solve(env, budget=10**6, time_limit=0.5)
-    assert solution.outcome == "feasible"
-    assert violations(env.task, solution.plan) == []
-
-
 def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
@@ -225,9 +106,5 @@ def test_bad_settings_are_named():
     ]:
         with pytest.raises(AgentError, match=name):
             MuZeroConfig(**{name: value})
-    with pytest.raises(AgentError, match="pass out"):
-        MuZero(resume=True)
-    with pytest.raises(AgentError, match="every"):
-        MuZero(every=0)
     with pytest.raises(AgentError, match="not an environment of mallocGame"):
         MuZero().solve("MemPlace-AlexNet-v0", budget=1)

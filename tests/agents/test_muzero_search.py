@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.muzero.batched_search import search
-from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.gumbel import Gumbel, considered_visits_sequence
 from memplace_agents.muzero.search_types import NO_ACTION, ROOT_INDEX, RecurrentOutput, RootOutput
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -37,6 +37,12 @@ def test_equals_plain_python(world, num_simulations, settings, discount, masked)
         assert result.actions[game] == expected.action
         assert result.action_weights[game].tolist() == np.float32(expected.action_weights).tolist()
         assert result.values[game] == np.float32(expected.value)
+
+
+@given(st.integers(1, 40), st.integers(1, 200))
+def test_sequential_halving(num_considered, num_simulations):
+    sequence = considered_visits_sequence(num_considered, num_simulations)
+    assert list(sequence) == reference_search.sequential_halving(num_considered, num_simulations)
 
 
 @given(worlds, counts, gumbels, st.integers(0, 9))

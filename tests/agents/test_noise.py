@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import EGRL, Exact, ExactDynamic, GameEvaluator, MuZero, OneShotEvaluator, make_agent
+from memplace_agents import EGRL, Exact, ExactDynamic, GameEvaluator, OneShotEvaluator, make_agent
 from memplace_agents.registry import agent_specs
 from memplace_agents.search.racing import RUNS, Candidate, Race
 from memplace_env._lib.errors import AgentError
@@ -20,7 +20,7 @@ from memplace_env.placement.compiler import all_backing_report, native_report, p
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from tests.agents import egrl, muzero
+from tests.agents import egrl
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
 from tests.thorough import examples
@@ -286,29 +286,6 @@ def test_offered_plans_are_measured_too():
 
 
 # Stopping and going on.
-
-
-@pytest.mark.parametrize("kind", [egrl, muzero])
-def test_a_resumed_run_ends_as_one_in_one_go(kind, tmp_path):
-    agent = EGRL if kind is egrl else MuZero
-    env = noisy(Formulation.ONE_SHOT if kind is egrl else Formulation.GAME)
-
-    def solve(folder, **options):
-        return agent(kind.small(), out=tmp_path / folder, every=1, **options).solve(env, budget=80, seed=4)
-
-    class StopError(Exception):
-        pass
-
-    def stop(progress):
-        if progress.evaluations > 40:
-            raise StopError
-
-    whole = solve("whole")
-    with pytest.raises(StopError):
-        agent(kind.small(), out=tmp_path / "halves", every=1).solve(env, budget=80, seed=4, callback=stop)
-    assert outcome(solve("halves", resume=True)) == outcome(whole)
-    with pytest.raises(AgentError, match="other noise"):
-        agent(kind.small(), out=tmp_path / "whole", resume=True).solve(env.env, budget=80, seed=4)
 
 
 def test_a_part_counts_in_the_whole_and_shares_its_race():

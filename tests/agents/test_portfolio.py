@@ -75,29 +75,6 @@ def test_budget_is_kept_and_everything_counts(budget):
     assert latencies == sorted(set(latencies), reverse=True)
 
 
-@pytest.mark.parametrize("after", [1, 3, 200, 1500])
-def test_an_interrupt_returns_the_best_so_far(after):
-    env, reports = crowded(), []
-
-    def stop(progress):
-        reports.append(progress)
-        if progress.evaluations >= after:
-            raise KeyboardInterrupt
-
-    solution = Portfolio().solve(env, budget=4000, callback=stop)
-    assert solution.evaluations == reports[-1].evaluations < 4000
-    assert solution.report.latency_s == reports[-1].latency_s
-    assert violations(env.task, solution.plan) == []
-
-
-def test_errors_of_the_callback_are_errors():
-    def stop(progress):
-        raise ValueError("seen enough")
-
-    with pytest.raises(ValueError, match="seen enough"):
-        Portfolio().solve(crowded(), budget=4000, callback=stop)
-
-
 def test_each_solver_gets_its_share():
     limits_seen = []
 
@@ -157,12 +134,6 @@ def test_nothing_is_proven_where_nothing_can_be(monkeypatch, doubt):
     solution = Portfolio().solve(env, budget=50)
     assert "exact" not in [stage_result.name for stage_result in solution.stage_results]
     assert solution.bound_s is None
-
-
-def test_time_limit_ends_it():
-    solution = Portfolio().solve(crowded(ops=60), budget=10**9, time_limit=0.5)
-    assert solution.outcome == "feasible"
-    assert solution.evaluations < 10**9
 
 
 def test_bad_shares_are_named():

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.rule_agents import XlaMsa
 from memplace_agents.xla_autotune import XlaAutotune, changed, halving, space_of
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -84,14 +83,3 @@ def test_a_short_search_is_the_beginning_of_a_long_one(budget):
     begin = [(p.evaluations, p.latency_s) for p in long.history if p.evaluations <= budget]
     assert [(p.evaluations, p.latency_s) for p in short.history] == begin
     assert short.evaluations == budget
-
-
-def test_an_interrupt_returns_the_best_so_far():
-    def stop(progress):
-        if progress.evaluations == 5:
-            raise KeyboardInterrupt
-
-    env = crowded()
-    solution = XlaAutotune().solve(env, callback=stop)
-    assert solution.evaluations == 5
-    assert solution.report.latency_s <= XlaMsa().solve(env).report.latency_s

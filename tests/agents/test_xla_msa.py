@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.rule_agents import XlaMsa
-from memplace_agents.xla_msa import LLAMA2_70B, PUBLIC_SETS, MsaOptions, assign
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env._lib.errors import AgentError
-from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.resolve_task import make_task
@@ -236,13 +234,3 @@ def test_resnet50_runs_much_faster_than_from_the_backing_memory(name):
     report = evaluate_plan(task, assign(task, OPTIONS[name]))
     assert report.latency_ps < 0.7 * all_backing_report(task).latency_ps
     assert report.stall_ps.sum() < 0.05 * report.latency_ps
-
-
-def test_agent_returns_its_plan():
-    env = OneShotEnv(planted("diamond", ops=12, accelerator="tpu-v4i").program, "tpu-v4i")
-    reports = []
-    solution = XlaMsa(LLAMA2_70B).solve(env, seed=3, callback=reports.append)
-    assert solution.plan == assign(env.task, LLAMA2_70B)
-    assert solution.report.latency_ps == evaluate_plan(env.task, solution.plan).latency_ps
-    assert (solution.agent, solution.outcome, solution.evaluations, solution.seed) == ("xla-msa", "feasible", 1, 3)
-    assert [(p.evaluations, p.latency_s) for p in reports] == [(p.evaluations, p.latency_s) for p in solution.history]

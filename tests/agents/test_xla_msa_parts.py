@@ -73,23 +73,6 @@ def test_engine_forgets_copies_and_counts_those_under_way():
     assert engine.remaining().sum() == 19
 
 
-def test_engine_in_order_bars_copies_within_copies():
-    free, fifo = (CopyEngine(np.full(10, 9), fifo=fifo) for fifo in (False, True))
-    for engine in (free, fifo):
-        engine.add(2, 6, 1)
-    for start, end, barred in [(3, 5, 1), (1, 7, 1), (2, 5, 0), (2, 7, 0), (1, 6, 0), (3, 6, 0), (1, 5, 0), (3, 7, 0)]:
-        assert fifo.is_barred(start, end) == barred
-        assert not free.is_barred(start, end)
-
-
-def test_picker_waits_and_evicts_by_time():
-    assert picker().may_stay(0, 12)
-    assert not picker().may_stay(0, 13)
-    assert picker().eviction_end(0, 25, 3, retry=0) == 7
-    assert picker().eviction_end(0, 25, 3, retry=1) == 19
-    assert picker().eviction_end(0, 5, 3, retry=0) == 5
-
-
 def test_heap_takes_the_smallest_gap_and_looks_ahead():
     heap = Heap(0, 100)
     low = heap.place(30, 20, 0, 9, mark=1)
@@ -107,15 +90,6 @@ def test_heap_takes_the_smallest_gap_and_looks_ahead():
     heap.remove(3)
     assert heap.full_at(45, 9) == 2
     assert heap.free_until(early) > 100
-
-
-def test_repacking_makes_room():
-    heap = Heap(0, 100)
-    short, long = heap.place(0, 40, 0, 2, mark=1), heap.place(40, 30, 0, 9, mark=2)
-    assert heap.fit(60, 3, np.array([9])) == -1
-    assert heap.repack()
-    assert (heap.offset(long), heap.offset(short)) == (0, 30)
-    assert heap.fit(60, 3, np.array([9])) == 30
 
 
 def test_heap_keeps_what_ops_reserve():

@@ -81,16 +81,6 @@ def run_search(world, roots, num_simulations, settings, seed=0, discount=1.0, ma
     return search(model, world.root(roots), world.legal[roots], **options)
 
 
-def bandit(rewards, logits=None, value=0.0):
-    """State 0 has an arm for each reward; pulling it ends the game."""
-    arms = len(rewards)
-    next_state, legal = np.zeros((2, arms), dtype=int), np.zeros((2, arms), dtype=bool)
-    next_state[0], legal[0] = 1, True
-    # The value of state 1 must not count, as the game is over there.
-    logits = np.zeros(arms) if logits is None else logits
-    return World(next_state, np.array([rewards] * 2), np.array([value, 1e6]), np.array([logits] * 2), legal)
-
-
 gumbels = st.builds(
     Gumbel,
     max_num_considered_actions=st.integers(1, 6),

@@ -70,16 +70,6 @@ def test_agents_of_third_parties(run: Run, parsed: Callable[..., Any]) -> None:
     )
 
 
-@pytest.mark.usefixtures("_theirs")
-def test_a_broken_agent_is_listed_and_refused(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
-    assert all("cannot be loaded" in row["description"] for row in parsed("agents") if row["name"] == "broken")
-    result = run("solve", MODEL, "--agent", "broken")
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
-    assert "broken cannot be loaded" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_another_distribution_called_agents(tmp_path: Path) -> None:
     """A wheel of ours beside a distribution with a top-level package `agents`: neither writes over the other."""

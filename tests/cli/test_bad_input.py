@@ -10,6 +10,7 @@ import pytest
 from tests.cli.conftest import MODEL, Run
 from tests.offenders import every
 
+GAME = f"{MODEL}&accelerator=tpu-v4i"
 QUICK = ("--agent", "random", "--budget", "8")
 
 CASES = {
@@ -69,6 +70,36 @@ CASES = {
     "no command": (["slove"], "slove"),
     "no model": (["solve"], "MODEL"),
     "unknown flag": (["envs", "--jsn"], "--jsn"),
+    "game agent": (["solve", GAME, "--agent", "game-local-search"], "--formulation game"),
+    "one-shot agent": (["solve", GAME, "--formulation", "game", "--agent", "local-search"], "--formulation one-shot"),
+    "three levels": (["play", "synthetic:chain", "-a", "nnp-i"], "two memory levels"),
+    "three levels, drawn": (["render", "synthetic:chain", "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
+    "no picture": (["render", GAME, "--out", "x.jpg"], ".gif"),
+    "plan and agent": (["render", GAME, "plan.json", "--agent", "exact", "--out", "x.png"], "not both"),
+    "game: missing plan": (["render", GAME, "none.json", "--out", "x.png"], "none.json"),
+    "game: unknown agent": (["render", GAME, "--agent", "nobody", "--out", "x.png"], "nobody"),
+    "out is a folder": (["play", GAME, "--out", "."], "folder"),
+    "unknown formulation": (["solve", GAME, "--formulation", "chess"], "one-shot"),
+    "does not learn": (["train", "local-search", MODEL], "egrl, muzero, plan-gradient"),
+    "training: unknown agent": (["train", "nobody", MODEL], "egrl, muzero, plan-gradient"),
+    "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
+    "game id": (["train", "egrl", "MallocGame-GPT2-v0"], "plays --formulation one-shot"),
+    "training: unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
+    "flag with an id that draws": (["train", "muzero", "MallocGame-Train-v0", "--batch", "2"], "draws another program"),
+    "formulation of another id": (
+        ["train", "plan-gradient", "MallocGame-Tiny-v0", "--formulation", "one-shot"],
+        "cannot be played",
+    ),
+    "twice": (["train", "egrl", MODEL, MODEL], "twice"),
+    "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
+    "no configs": (["train", "plan-gradient", MODEL, "--config", "paper"], "there are default"),
+    "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
+    "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
+    "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
+    "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
+    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "these do: egrl"),
+    "missing policy": (["solve", MODEL, "--agent", "egrl", "--policy", "none.pt"], "none.pt"),
+    "policy is no policy": (["solve", MODEL, "--agent", "egrl", "--policy", __file__], "test_bad_input.py"),
 }
 
 

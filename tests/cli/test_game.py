@@ -233,30 +233,6 @@ def test_registered_settings() -> None:
     assert ModelFlags().registered("BERT")[1].chip == "nnp-i"
 
 
-BAD = {
-    "game agent": (["solve", MODEL, "--agent", "game-local-search"], "--formulation game"),
-    "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "local-search"], "--formulation one-shot"),
-    "three levels": (["play", "synthetic:chain", "-a", "nnp-i"], "two memory levels"),
-    "three levels, drawn": (["render", "synthetic:chain", "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
-    "no picture": (["render", MODEL, "--out", "x.jpg"], ".gif"),
-    "plan and agent": (["render", MODEL, "plan.json", "--agent", "exact", "--out", "x.png"], "not both"),
-    "missing plan": (["render", MODEL, "none.json", "--out", "x.png"], "none.json"),
-    "unknown agent": (["render", MODEL, "--agent", "nobody", "--out", "x.png"], "nobody"),
-    "out is a folder": (["play", MODEL, "--out", "."], "folder"),
-    "unknown formulation": (["solve", MODEL, "--formulation", "chess"], "one-shot"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "named"), BAD.values(), ids=BAD.keys())
-def test_one_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert named in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("command", ["play", "render"])
 def test_help_has_an_example(run: Run, command: str) -> None:
     assert f"Example: memplace {command}" in run(command, "--help").stdout

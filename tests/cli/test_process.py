@@ -22,13 +22,6 @@ REPOSITORY = Path(__file__).parents[2]
 LARGE_GAME = "synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16"
 
 
-def test_bad_input() -> None:
-    done = subprocess.run([*MEMPLACE, "solve", "nothing"], capture_output=True, text=True, timeout=patience(60))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("memplace: There is no workload 'nothing'")
-
-
 @pytest.mark.parametrize(("argument", "needed"), [("--help", set()), ("workloads", {"onnx"}), ("agents", set())])
 def test_heavy_modules_are_not_loaded_for_little(argument: str, needed: set[str]) -> None:
     heavy = {"numba", "scipy", "onnx", "matplotlib", "networkx", "torch"} - needed
@@ -169,10 +162,3 @@ def test_an_unprivileged_user_of_a_read_only_installation(tmp_path: Path) -> Non
     tmp_path.chmod(0o755)
     assert (done.returncode, done.stderr) == (0, "")
     assert "BERT" in done.stdout
-
-
-def test_json_is_all_there_is_on_stdout(tmp_path: Path) -> None:
-    command = [*MEMPLACE, "solve", MODEL, "--agent", "random", "--budget", "8", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=patience(60))
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["stage_results"][0]["name"] == "random"

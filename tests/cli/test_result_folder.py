@@ -54,36 +54,22 @@ def test_simulators_have_folders_of_their_own(run: Run, tmp_path: Path) -> None:
     assert names == [f"{slug(MODEL)}-intel-npu-4000{end}-random" for end in ("-event", "")]
 
 
-def test_a_faster_plan_that_came_meanwhile_stays(
-    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+MOMENTS = [(RandomSearch, "run", ()), (LocalSearch, "run", ("--agent", "local-search")), (Result, "trace", ())]
+
+
+@pytest.mark.parametrize(("kind", "work", "more"), MOMENTS)
+def test_a_faster_plan_that_came_later_stays(
+    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, work: str, more: tuple[str, ...]
 ) -> None:
-    """A plan of another run into the same folder stays, while this one searched."""
+    """A plan of another run into the same folder, while this one searched."""
     best.rename(tmp_path / "later.json")
     fast = (tmp_path / "later.json").read_bytes()
-    monkeypatch.setattr(RandomSearch, "run", arriving(RandomSearch.run, tmp_path / "later.json", best))
-    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW).stdout
-    assert best.read_bytes() == fast
-
-
-def test_a_faster_plan_that_came_between_two_agents_stays(
-    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best.rename(tmp_path / "later.json")
-    fast = (tmp_path / "later.json").read_bytes()
-    monkeypatch.setattr(LocalSearch, "run", arriving(LocalSearch.run, tmp_path / "later.json", best))
-    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW, "--agent", "local-search").stdout
-    assert best.read_bytes() == fast
-
-
-def test_a_faster_plan_that_came_at_the_last_moment_stays(
-    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best.rename(tmp_path / "later.json")
     before = {path.name: path.read_bytes() for path in best.parent.iterdir()}
-    fast = (tmp_path / "later.json").read_bytes()
-    monkeypatch.setattr(Result, "trace", arriving(Result.trace, tmp_path / "later.json", best))
-    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW).stdout
-    assert {path.name: path.read_bytes() for path in best.parent.iterdir()} == {**before, "plan.json": fast}
+    monkeypatch.setattr(kind, work, arriving(getattr(kind, work), tmp_path / "later.json", best))
+    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW, *more).stdout
+    assert best.read_bytes() == fast
+    if not more:  # a first agent has written its trace
+        assert {path.name: path.read_bytes() for path in best.parent.iterdir()} == {**before, "plan.json": fast}
 
 
 def arriving(work: Callable[..., Any], source: Path, target: Path) -> Callable[..., Any]:

@@ -220,41 +220,6 @@ def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
 
 
-BAD = {
-    "does not learn": (["train", "local-search", MODEL], "egrl, muzero, plan-gradient"),
-    "unknown agent": (["train", "nobody", MODEL], "egrl, muzero, plan-gradient"),
-    "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
-    "game id": (["train", "egrl", "MallocGame-GPT2-v0"], "plays --formulation one-shot"),
-    "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
-    "flag with an id that draws": (["train", "muzero", "MallocGame-Train-v0", "--batch", "2"], "draws another program"),
-    "formulation of another id": (
-        ["train", "plan-gradient", "MallocGame-Tiny-v0", "--formulation", "one-shot"],
-        "cannot be played",
-    ),
-    "twice": (["train", "egrl", MODEL, MODEL], "twice"),
-    "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
-    "no configs": (["train", "plan-gradient", MODEL, "--config", "paper"], "there are default"),
-    "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
-    "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
-    "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
-    "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
-    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "these do: egrl"),
-    "missing policy": (["solve", MODEL, "--agent", "egrl", "--policy", "none.pt"], "none.pt"),
-    "policy is no policy": (["solve", MODEL, "--agent", "egrl", "--policy", __file__], "test_train.py"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "named"), BAD.values(), ids=BAD.keys())
-def test_one_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("memplace: ")
-    assert result.stderr.count("\n") == 1
-    assert named in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @dataclass(frozen=True)
 class _Settings:
     count: int = 1

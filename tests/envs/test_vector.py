@@ -88,36 +88,6 @@ def test_wasted_steps_evaluate_nothing():
     assert len(counted) - first == 2 * COPIES
 
 
-@pytest.mark.parametrize("number", [0, -1, 2.5, "a", None])
-def test_numbers_of_environments_are_refused(env_id, number):
-    with pytest.raises(EnvError, match="num_envs is an integer of at least 1, not"):
-        make(env_id, num_envs=number)
-
-
-@pytest.mark.parametrize(
-    ("seed", "sentence"),
-    [
-        ("a", "not 'a'"),
-        (-1, "not -1"),
-        (2.5, "not 2.5"),
-        ([1, 2], "2 seeds for 5 environments"),
-        ([1, 2, 3, 4, "b"], "not 'b'"),
-        ([1, 2, 3, 4, -5], "not -5"),
-    ],
-)
-def test_seeds_are_refused(env_id, seed, sentence):
-    with pytest.raises(EnvError, match=sentence):
-        make(env_id).reset(seed=seed)
-    if not isinstance(seed, list):
-        with pytest.raises(EnvError, match=sentence):
-            gym.make(env_id, **GENERIC[env_id]).unwrapped.reset(seed=seed)
-
-
-@pytest.mark.parametrize("seed", [None, 0, np.int64(3), [1, None, 3, 4, 5], np.arange(5)])
-def test_seeds_are_taken(env_id, seed):
-    assert_same(make(env_id).reset(seed=seed), make(env_id).reset())
-
-
 @pytest.mark.parametrize("mask", [np.zeros(COPIES, bool), np.ones(3, bool), np.ones(COPIES), [True] * COPIES])
 def test_reset_masks_are_refused(env_id, mask):
     with pytest.raises(EnvError, match=r"reset_mask is a boolean array of shape \(5,\)"):

@@ -1,28 +1,33 @@
 """Run the campaign of hostile input (`make fuzz`): cases of every kind, in workers that may die.
 
 `python -m tests.fuzz` continues where it was stopped, and prints the table, and the failures as JSON; exit code 1 if
-there are any.
+there are any. `--write docs/reliability.md` puts the table there.
 `--replay KIND CASE` runs one case in this process and shows its traceback.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pkgutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.ledger import Ledger
-from tests.fuzz import kinds
-from tests.fuzz.campaign import Record, run_chunk
-from tests.fuzz.tables import RESULTS, table
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from tests.fuzz import RESULTS, kinds
+from tests.fuzz.campaign import FAILURES, Record, run_chunk
 from tests.fuzz.worker import kind_module, outcome
 
 CHUNK = 1000
+_HEADS = (
+    *("input", "cases", "accepted", "refused", "tracebacks", "unreadable messages", "wrong ones accepted"),
+    *("crashes", "over 10 s", "over 2 GiB", "slowest", "highest peak"),
+)
+"""Columns of the table; the failures are in the order of `FAILURES`."""
 
 
 def names() -> list[str]:
@@ -47,8 +52,21 @@ def replay(kind: str, seed: int, number: int) -> None:
     print(result, detail, sep="\n")
 
 
+def table(records: Sequence[Record]) -> str:
+    """Return the table of hostile input: a row for each kind, and one for all of them."""
+    kinds = dict.fromkeys(record["kind"] for record in records)
+    named = [(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]) for kind in kinds]
+    return markdown_table(_HEADS, [_row(name, own) for name, own in [*named, ("all", records)]])
+
+
+def _row(name: str, records: Sequence[Record]) -> list[str]:
+    counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
+    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
+    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", nargs="+", choices=names(), default=names(), metavar="KIND", help="only these kinds")
     parser.add_argument("--share", type=float, default=1.0, help="fraction of each kind's cases, above 0")
@@ -62,7 +80,7 @@ def main() -> None:
     ledger = Ledger(arguments.ledger, ("kind", "seed", "first", "stop"))
     with ThreadPoolExecutor(arguments.workers) as pool:
         records = ledger.complete(chunks, run_chunk, pool)
-    print(table(records))
+    publish({"fuzz": table(records)}, arguments.write)
     failures = [failure | {"kind": record["kind"]} for record in records for failure in record["failures"]]
     print(json.dumps(failures, indent=1))
     sys.exit(int(bool(failures)))

@@ -26,8 +26,8 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.validation import violations
 from memplace_env.program.program import Ints
+from tests.fuzz import RESULTS
 from tests.fuzz.small_models import SMALL_MODELS
-from tests.fuzz.tables import RESULTS
 
 SUBJECTS = (
     ("MobileNetV2", "nnp-i", "one-shot"),

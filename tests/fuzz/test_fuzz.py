@@ -1,16 +1,22 @@
 """The campaign of hostile input: its harness finds what goes wrong, and a short run of every kind finds nothing."""
 
-from importlib.util import find_spec
+import os
+import threading
 from itertools import pairwise
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from tests.fuzz import campaign, interrupts
-from tests.fuzz.__main__ import CHUNK, names, settings
-from tests.fuzz.tables import table
+from memplace_env._lib.errors import MemPlaceError, PlanError
+from memplace_env._lib.foreign import SENTENCE
+from tests.fuzz import __main__, campaign
+from tests.fuzz.__main__ import CHUNK, names, settings, table
+from tests.fuzz.worker import outcome
+from tests.offenders import every
 
 BAD = "tests.fuzz.bad_kind"
-SHORT = 30
+SHORT = 60
 
 
 def bad(first, stop):
@@ -64,6 +70,60 @@ def test_a_short_run_finds_nothing(kind, monkeypatch):
     assert table([record]).count(f"| {SHORT:,} |") == 2
 
 
-def test_the_modules_that_interrupts_import_exist():
-    """The campaign of interrupts is too long for tests; its list of modules goes stale unseen."""
-    assert [name for name in interrupts.MODULES if find_spec(name) is None] == []
+class Noisy:
+    def __del__(self):
+        raise KeyError("in a finaliser")
+
+
+def in_a_thread():
+    thread = threading.Thread(target={}.__getitem__, args=["in a thread"])
+    thread.start()
+    thread.join()
+
+
+def raising(error):
+    raise error
+
+
+def saying(message):
+    raise type("RawError", (MemPlaceError,), {"__str__": lambda error: message})
+
+
+@every(
+    ("act", "expected"),
+    [
+        (lambda: None, "accepted"),
+        (lambda: raising(PlanError("it is refused.")), "refused"),
+        (in_a_thread, "traceback"),
+        (Noisy, "traceback"),
+        (lambda: os.stat("/nowhere"), "traceback"),
+        (lambda: [].index(3), "traceback"),  # MemPlaceError is a ValueError too
+        (lambda: raising(SystemExit(0)), "traceback"),
+        (lambda: raising(KeyboardInterrupt), "traceback"),
+        (lambda: raising(MemoryError), "memory"),
+        (lambda: np.ones(2**52), "memory"),
+        (lambda: saying("x" * (SENTENCE + 100)), "refused"),
+        (lambda: saying("x" * (SENTENCE + 101)), "unreadable"),
+        (lambda: saying(""), "unreadable"),
+        (lambda: saying("two\nlines"), "unreadable"),
+        (lambda: saying("\x1b[31mred"), "unreadable"),
+    ],
+)
+def test_the_worker_sees_what_a_case_raises(act, expected, tmp_path):
+    module = SimpleNamespace(NAME="x", case=lambda *_: act() is not True)
+    assert outcome(module, None, 0, 0, tmp_path)[0] == expected
+
+
+@pytest.mark.parametrize("failures", [[], [{"case": 3, "outcome": "wrong"}]])
+def test_failures_are_in_table_and_exit_code(failures, tmp_path, monkeypatch, capsys):
+    def run_chunk(setting):
+        counts = dict.fromkeys(("accepted", "refused", *campaign.FAILURES), 0) | {"wrong": 7777 * len(failures)}
+        return {**setting, **counts, "slowest_s": 0.0, "peak_mib": 1, "failures": failures}
+
+    monkeypatch.setattr(__main__, "run_chunk", run_chunk)
+    ledger = str(tmp_path / "ledger")
+    monkeypatch.setattr("sys.argv", ["fuzz", "--kind", "plans", "--share", "0.001", "--ledger", ledger])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == len(failures)
+    assert ("7,777" in capsys.readouterr().out) == bool(failures)

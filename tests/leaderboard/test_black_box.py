@@ -5,25 +5,20 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from memplace_agents import GameLocalSearch, GreedyPlayer, LocalSearch
 from memplace_env._lib.errors import SimulatorError
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.compiler import all_backing, native_plan, place_levels
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan, evaluate_plans, time_plan, traffic_bound_ps
-from memplace_env.placement.synthetic import random_dag
-from memplace_env.placement.validation import violations
 from memplace_env.testing import check_simulator
 from memplace_env.testing.instances import plans_of
 from memplace_leaderboard.black_box import BlackBox
-from tests.agents.quick import make_quick
 from tests.strategies import tasks
 from tests.thorough import examples
 
@@ -146,28 +141,6 @@ def test_nominal_costs_are_a_hint_and_no_more(resnet):
     nominal = [report.latency_ps for report in evaluate_plans(task, plans)]
     real = [report.latency_ps for report in evaluate_plans(in_box(task, BlackBox()), plans)]
     assert 0 < spearmanr(nominal, real).statistic < 0.999
-
-
-@pytest.mark.parametrize(
-    ("agent", "env_id"),
-    [
-        (LocalSearch(), "MemPlace-v0"),
-        (make_quick("egrl"), "MemPlace-v0"),
-        (GreedyPlayer(), "MallocGame-v0"),
-        (GameLocalSearch(), "MallocGame-v0"),
-    ],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_agents_play_on_it(agent, env_id):
-    box = BlackBox(noise=0.05)
-    env = gym.make(
-        env_id, workload=random_dag(2, ops=8, dtype="bfloat16" if "Game" in env_id else "int8"), simulator=box
-    )
-    solution = agent.solve(env, budget=60)
-    assert solution.plan is not None
-    assert not violations(env.unwrapped.task, solution.plan)
-    assert solution.measurements >= 1
-    assert 1 <= box.measured <= 70
 
 
 def test_what_makes_no_sense_is_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +45,6 @@ COPIES: list[tuple[NodeProto, dict[str, Any]]] = [
     (node("Pad", "a t", "b"), {"t": np.array([0, 1, 0, 0, -1, 0])}),
     (node("Concat", "a e", "b", axis=1), {"e": (1, 1, 4)}),
 ]  # fmt: skip
-
-
-def ids(cases: Sequence[tuple[NodeProto, object]]) -> list[str]:
-    return [f"{case[0].op_type}{index}" for index, case in enumerate(cases)]
 
 
 @every(("view", "constants"), VIEWS)

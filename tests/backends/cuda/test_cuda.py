@@ -11,7 +11,7 @@ from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda import cuda as cuda_module
 from memplace_env.backends.cuda.bench import Bench
 from memplace_env.backends.cuda.cuda import WARM, CudaDevice, open_cuda, require_cuda
-from memplace_env.backends.cuda.device_protocol import Stream, timed
+from memplace_env.backends.cuda.device_protocol import Stream
 from tests.backends.ort.models import convolutional, task_of
 from tests.backends.ort.test_executor import game_plan
 
@@ -21,12 +21,10 @@ CANNOT = (
 
 
 class FakeCuda:
-    """Takes the place of `torch.cuda`; `fails` says whether a capture ends in an error, `passed` whether the next
-    clocks that are asked have passed already, and none has that comes after these."""
+    """Takes the place of `torch.cuda`; `fails` says whether a capture ends in an error. No clock has passed already."""
 
     def __init__(self) -> None:
         self.log: list[tuple] = []
-        self.passed: list[bool] = []
         self.current, self.fails, self.streams = "default", False, 0
         self.CUDAGraph = lambda: _Graph(self)
         self.Event = lambda **options: _Event(self, **options)
@@ -86,7 +84,7 @@ class _Event:
         pass
 
     def query(self):
-        return bool(self.cuda.passed) and self.cuda.passed.pop(0)
+        return False
 
     def elapsed_time(self, other):
         return 1000.0 * (other.number - self.number)
@@ -161,25 +159,6 @@ def test_work_runs_on_its_stream_with_all_bits(cuda, device, said):
     assert cuda.current == "default"
     if said != "newer":
         assert torch.get_float32_matmul_precision() == ("high" if said == "older" else "highest")
-
-
-@pytest.fixture
-def _products(cuda, monkeypatch):
-    """Are in the log, too."""
-    product = torch.mm
-    monkeypatch.setattr(
-        torch, "mm", lambda *of, out: cuda.log.append(("busy", str(cuda.current))) or product(*of, out=out)
-    )
-
-
-@pytest.mark.usefixtures("_products")
-def test_a_host_that_takes_longer_has_it_kept_busy_for_longer(cuda, device):
-    """A late run is not timed; in the end it is, as no hold is long enough."""
-    cuda.passed = [True, True, False, *[True] * 10]
-    for products in ([1, 2, 4], [4, 8, 16, 32], [32]):
-        cuda.log.clear()
-        timed(device, lambda: None)
-        assert [entry[0] for entry in cuda.log].count("busy") == sum(products)
 
 
 def test_what_can_be_captured_is_replayed(cuda, device):

@@ -1,4 +1,4 @@
-"""Damaged .tflite files: a small one with many operators and two of networks, with bytes changed."""
+"""Damaged .tflite files: a small one with many operators, and two with odd names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,40 @@ from memplace_env.program.frontends.tflite import load_tflite
 from memplace_env.program.lowering.fusion import FUSIONS
 from tests.fuzz.kinds.onnx_files import check_program
 from tests.fuzz.mutations import damaged, pick
-from tests.program.tflite.test_fuzz import SMALL
 from tests.program.tflite.writer import T, op, write
 
 NAME = "TFLite files"
 CASES = 12_000
 
+_IMAGE, _ROWS = T([1, 6, 6, 4]), T([4, 2], "INT32", [[0, 0], [1, 1], [1, 1], [0, 0]])
+_WINDOW = {"FilterHeight": 2, "FilterWidth": 2, "StrideH": 2, "StrideW": 2}
+
+SMALL = write(
+    [
+        op("PAD", "x rows", "p"),
+        op("CONV_2D", "p w b", "c", FusedActivationFunction=1),
+        op("DEPTHWISE_CONV_2D", "c d b", "e", Padding=0),
+        op("LOGISTIC", "e", "s"),
+        op("MUL", "e s", "g"),
+        op("ADD", "g x", "a"),
+        op("MAX_POOL_2D", "a", "m", **_WINDOW),
+        op("TRANSPOSE_CONV", "size t m", "u", StrideH=2, StrideW=2),
+        op("SHAPE", "u", "dims"),
+        op("TRANSPOSE", "u order", "o"),
+        op("RESHAPE", "o dims", "r"),
+        op("FULLY_CONNECTED", "r v _", "y"),
+        op("SVDF", "y f h _ state", "z"),
+    ],
+    {
+        "x": _IMAGE, "rows": _ROWS, "p": T([1, 8, 8, 4]), "w": T([4, 3, 3, 4]), "b": T([4], "INT32"), "c": _IMAGE,
+        "d": T([1, 3, 3, 4]), "e": _IMAGE, "s": _IMAGE, "g": _IMAGE, "a": _IMAGE, "m": T([1, 3, 3, 4]),
+        "size": T([4], "INT32", [1, 6, 6, 4]), "t": T([4, 2, 2, 4]), "u": _IMAGE, "dims": T([4], "INT32"),
+        "order": T([4], "INT32", [0, 3, 1, 2]), "o": T([1, 4, 6, 6]), "r": T([1, 144]), "v": T([10, 144]),
+        "y": T([1, 10]), "f": T([4, 10]), "h": T([4, 3]), "state": T([1, 12], variable=True), "z": T([1, 4]),
+    },
+    outputs="y z",
+)  # fmt: skip
+"""A sound file."""
 _LONG = write([op("LOGISTIC", "n" * 50_000, "y")], {"n" * 50_000: T([1, 4]), "y": T([1, 4])}, inputs="n" * 50_000)
 _ESCAPES = write([op("\x1b[2Jown", "\x1b[31mx", "y")], {"\x1b[31mx": T([1, 4]), "y": T([1, 4])}, inputs="\x1b[31mx")
 

@@ -6,7 +6,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import AcceleratorError
-from memplace_env.machine.accelerator import Accelerator, accelerator_names, load_accelerator
+from memplace_env.machine.accelerator import accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.schema import DTYPES
 from memplace_env.program.program import FLOAT_BYTES
 from tests.fuzz.documents import document_to_toml
 from tests.machine.accelerator.documents import GOOD, NO_NUMBERS, PRESETS, Document, Read, changed
 from tests.offenders import every
-from tests.thorough import examples
 
 # Shipped accelerators
 
@@ -429,48 +427,3 @@ def test_zero_with_a_huge_exponent_is_zero(file: Path, read: Read) -> None:
     good = read(GOOD)
     file.write_text(document_to_toml(GOOD).replace('"latency_ns" = 0', '"latency_ns" = 0e-999999999'))
     assert load_accelerator(file) == good
-
-
-# Fuzz
-
-VALUES = st.one_of(
-    st.none().map(lambda _: ...),
-    st.booleans(),
-    st.integers(-(10**19), 10**19),
-    st.floats(),
-    st.text(max_size=5),
-    st.sampled_from(["int8", "float32", "serial", "parallel", "none", "exposed"]),
-    st.lists(st.integers(), max_size=2),
-    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
-)
-
-
-def paths(value: Any, prefix: str = "") -> Iterator[str]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        if "." not in str(key):
-            path = f"{prefix}[{key}]" if isinstance(value, list) else f"{prefix}.{key}".lstrip(".")
-            yield path
-            yield from paths(item, path)
-
-
-@examples(300, deadline=None)
-@given(change=st.tuples(st.sampled_from(list(paths(GOOD))), VALUES))
-def test_any_change_of_a_field_gives_an_accelerator_or_an_error(read: Read, change: tuple[str, Any]) -> None:
-    try:
-        accelerator = read(changed(change))
-    except AcceleratorError:
-        return
-    assert accelerator.num_levels == 2
-    assert len(accelerator.sha256) == 64
-
-
-@examples(200, deadline=None)
-@given(at=st.integers(0, 3000), length=st.integers(0, 40), filling=st.binary(max_size=8))
-def test_any_damage_to_the_file_gives_an_accelerator_or_an_error(
-    file: Path, at: int, length: int, filling: bytes
-) -> None:
-    text = document_to_toml(GOOD).encode()
-    file.write_bytes(text[:at] + filling + text[at + length :])
-    with suppress(AcceleratorError):
-        assert isinstance(load_accelerator(file), Accelerator)

@@ -10,31 +10,17 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import CostError
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
-from memplace_env.machine.costs import Costs, Roofline, Tiled, costs_of, op_times
-from memplace_env.machine.costs.op_time_kernels import used_by_level
-from memplace_env.machine.costs.tiled.nest import nests
+from memplace_env.machine.costs import Costs, Roofline, Tiled, costs_of
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.testing import check_cost_model
-from tests.machine.costs.layers import CHIPS, PRODUCTS, TYPES, add_layer, ethos_u_chips, layer, layered_programs, shapes
-from tests.references.reference_blocks import UnitAtWork
+from tests.machine.costs.layers import CHIPS, PRODUCTS, add_layer, ethos_u_chips, layer, layered_programs
 from tests.references.reference_tiled import tiled
 from tests.strategies import programs_with_idle_ops
 from tests.thorough import examples
 
 TILED = [name for name in accelerator_names() if load_accelerator(name).tiling is not None]
 any_programs = layered_programs() | programs_with_idle_ops(4)
-
-
-def backing_ps(program, chip):
-    """Time of each op with everything in the backing memory."""
-    costs = Tiled().costs(program, chip)
-    levels = np.full(program.num_uses, chip.backing, dtype=np.int8)
-    return op_times(costs, used_by_level(program.use_ptr, levels, costs.use_ps)).op_ps
-
-
-def with_buffers(chip, factor):
-    return replace(chip, tiling=replace(chip.tiling, buffer_bytes=tuple(factor * x for x in chip.tiling.buffer_bytes)))
 
 
 def with_fast_memory(chip, capacity):
@@ -135,71 +121,6 @@ def test_what_a_full_layer_loses_is_the_edges_of_its_blocks(name, slices):
     end += fast.access.read_latency_ps + fast.access.write_latency_ps + 2 * 8 * 8 * 64 * 10**12 / fast.read_bytes_per_s
     assert 0 <= costs.compute_ps[1] - ideal.compute_ps[1] <= end
     assert (costs.use_pj[program.use_ptr[1] :] == ideal.use_pj[program.use_ptr[1] :]).all()
-
-
-# More of anything
-
-
-@examples(40)
-@given(layered_programs(), ethos_u_chips())
-def test_twice_the_buffers_are_never_slower(program, chip):
-    assert (backing_ps(program, with_buffers(chip, 2)) <= backing_ps(program, chip)).all()
-
-
-@examples(40)
-@given(layered_programs(1), ethos_u_chips())
-def test_twice_the_buffers_never_read_more(program, chip):
-    """Blocks are the best by the measure that the compiler chooses by; see `Tiled` for what it is in time."""
-    read = []
-    for factor in (1, 2):
-        work = UnitAtWork(program, with_buffers(chip, factor).tiling, nests(program), 0)
-        read.append(work.rank(work.blocks()[0]))
-    assert read[1] <= read[0]
-
-
-@examples(40)
-@given(layered_programs(), st.sampled_from(CHIPS).map(load_accelerator), st.integers(1, 100_000))
-def test_more_fast_memory_is_never_slower(program, chip, capacity):
-    small, large = with_fast_memory(chip, capacity), with_fast_memory(chip, 2 * capacity)
-    assert (backing_ps(program, large) <= backing_ps(program, small)).all()
-
-
-@examples(30)
-@given(shapes("MatMul"), st.sampled_from(CHIPS), st.integers(2, 9))
-def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count):
-    chip = load_accelerator(name)
-    levels = tuple(replace(level, latency_ps=0) for level in chip.levels)
-    chip = with_fast_memory(replace(chip, levels=levels), 2**30)
-    shape |= {"bias": False}
-    one, many = (Tiled().costs(layer("MatMul", **shape | {"batch": batch}), chip) for batch in (1, count))
-    assert (0 <= count * one.compute_ps - many.compute_ps).all()
-    assert (count * one.compute_ps - many.compute_ps < 2 * count).all()
-    assert (
-        np.abs(count * one.use_ps - many.use_ps) <= count * 10**12 // chip.levels[-1].read_bytes_per_s + count
-    ).all()
-
-
-@examples(40)
-@given(st.sampled_from(TYPES).flatmap(lambda op: st.tuples(st.just(op), shapes(op))), st.sampled_from(CHIPS))
-def test_four_images_take_longer_than_one(drawn, name):
-    """Three may take less than two: another block reads least then, and it may be the faster one."""
-    op_type, shape = drawn
-    chip = load_accelerator(name)
-    one, many = (backing_ps(layer(op_type, **shape | {"batch": batch}), chip) for batch in (1, 4))
-    assert (many >= one).all()
-
-
-@examples(30)
-@given(layered_programs(), st.sampled_from(CHIPS), st.integers(1, 5))
-def test_energy_is_that_of_the_bytes_moved(program, name, factor):
-    """Wherever nothing is staged, as fast memory is too small, all levels move the same in bursts of the same size."""
-    chip = with_fast_memory(load_accelerator(name), 1)
-    access, cost = chip.levels[-1].access, [1.0] * (chip.num_levels - 1) + [float(factor)]
-    levels = (replace(level, access=access, pj_per_byte=pj) for level, pj in zip(chip.levels, cost, strict=True))
-    costs = Tiled().costs(program, replace(chip, levels=tuple(levels)))
-    assert not costs.reserved_bytes.any()
-    assert (costs.use_pj[:, -1] == factor * costs.use_pj[:, 0]).all()
-    assert (costs.use_pj[:, 0] >= program.use_bytes).all()
 
 
 # The contract

@@ -1,7 +1,5 @@
 """The compiler: kernels equal the readable reference, and every plan they make can run, whatever ops reserve."""
 
-import multiprocessing
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,27 +97,6 @@ def test_threads_do_not_change_results(name):
     rows = np.random.default_rng(0).integers(0, task.accelerator.num_levels, (1000, task.program.num_tensors))
     one, two = (evaluate(task, rows, threads) for threads in (1, 2))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
-
-
-def test_forked_processes_evaluate_too():
-    """Fork like AsyncVectorEnv: the parent has used its threads, the child must make its own."""
-    task = make_task(random_dag(5, ops=10), load_accelerator("nnp-i"))
-    rows = np.zeros((300, task.program.num_tensors), dtype=np.int64)
-    expected = evaluate(task, rows, 2).latency_ps.tolist()
-    context = multiprocessing.get_context("fork")
-    receive, send = context.Pipe(duplex=False)
-
-    def child() -> None:
-        send.send(evaluate(task, rows, 2).latency_ps.tolist())
-
-    process = context.Process(target=child)
-    process.start()
-    try:
-        assert receive.poll(60), "the child hangs"
-        assert receive.recv() == expected
-    finally:
-        process.kill()
-        process.join()
 
 
 @examples(60)

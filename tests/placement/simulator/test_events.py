@@ -20,13 +20,10 @@ from memplace_env.machine.accelerator.event_description import (
 )
 from memplace_env.machine.costs import Costs, KnownCosts
 from memplace_env.placement.compiler import HEURISTICS, place_levels
-from memplace_env.placement.resolve_task import make_task, resolve_task
+from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan
 from memplace_env.placement.simulator.event.event_state import COPY, ENGINE, LOAD, UNIT, WRITE
 from memplace_env.placement.task import Task
-from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.program import TensorKind
-from tests.by_hand import machine
 from tests.placement.simulator.test_simulator import timings
 from tests.references.reference_events import run_events
 from tests.strategies import programs_with_idle_ops, tasks, tensor_levels
@@ -139,76 +136,6 @@ def test_nothing_is_faster_than_its_resources(task, on, data):
     demand = np.where(reads, task.costs.prefetch_ps[moved], task.costs.writeback_ps[moved])
     assert (served >= demand).all()
     assert (on.dma and on.dram) or (served == demand).all()
-
-
-def two_ops(compute: int, load: int, store: int) -> tuple[Task, np.ndarray]:
-    """Two ops of an activation, a weight and a result each, and uses of their plan, all in the backing memory."""
-    builder = ProgramBuilder("two", "int8")
-    before = builder.tensor("x", 40, TensorKind.INPUT)
-    for op, kind in enumerate((TensorKind.ACTIVATION, TensorKind.OUTPUT)):
-        weight, result = builder.tensor(f"w{op}", 40, TensorKind.WEIGHT), builder.tensor(f"y{op}", 40, kind)
-        builder.op("Gemm", [before, weight], [result], gemm=(1, 1, 1, 1))
-        before = result
-    task = make_task(builder.build(), machine())
-    program, costs = task.program, task.costs
-    use = np.where(program.use_is_result[:, None], store, load) * np.ones_like(costs.use_ps)
-    zero = np.zeros_like(costs.overhead_ps)
-    costs = costs._replace(
-        compute_ps=zero + compute,
-        overhead_ps=zero,
-        use_ps=use,
-        latency_ps=np.zeros_like(costs.latency_ps),
-        serial=False,
-    )
-    return replace(task, costs=costs), np.full(program.num_uses, task.backing)
-
-
-def test_tiles_overlap_with_two_buffers_only():
-    task, level = two_ops(compute=100, load=40, store=1)
-    assert np.diff(task.program.use_ptr).tolist() == [3, 3]  # input, weight, result
-    plan = task.make_plan(level, np.empty((0, 5)))
-    size = int(task.program.use_bytes[:3].sum())
-    # Loads take 80 in all. Whole ops: loads run beside the unit, 100 each.
-    assert ran(task, NO_MECHANISMS, plan).op_time_ps.tolist() == [100, 100]
-    # One buffer: loads, then the unit, then the store.
-    one = Mechanisms(Tiles(1, 10 * size, 1))
-    assert ran(task, one, plan).op_time_ps.tolist() == [181, 181]
-    # Two buffers and two tiles: 40 to load the first tile, then the unit is never idle: 140. The store of 1 is
-    # all of the first tile's. With one op in flight the second begins at 140, and so on.
-    two = Mechanisms(Tiles(2, size, 1))
-    assert ran(task, two, plan).op_time_ps.tolist() == [140, 140]
-    # With two in flight the second op's first half of a weight loads at 91, when a buffer is free; its input is
-    # late, 20 from 140 on, and the unit works from 160 to 260.
-    both = Mechanisms(Tiles(2, size, 2))
-    assert ran(task, both, plan).op_time_ps.tolist() == [140, 120]
-
-
-def test_stores_and_turns():
-    task, level = two_ops(compute=0, load=10, store=10)
-    plan = task.make_plan(level, np.empty((0, 5)))
-    assert ran(task, NO_MECHANISMS, plan).op_time_ps.tolist() == [30, 30]
-    # Read, read, write; read, read, write: one request for both loads. Changes: 2 to writes, 1 back to reads.
-    turns = Mechanisms(dram=DramBanks(10**6, 1, 0, 7, 5))
-    assert ran(task, turns, plan).op_time_ps.tolist() == [37, 42]
-    # One bank: every request after the first, of which there are the late load of the second op and its early one.
-    banks = Mechanisms(dram=DramBanks(1, 1, 3, 0, 0))
-    assert ran(task, banks, plan).op_time_ps.sum() == 60 + 3 * 4
-
-
-def test_engines_take_descriptors():
-    task, level = two_ops(compute=100, load=10, store=1)
-    weight = int(task.program.use_tensor[4])
-    level[4] = 0
-    size = int(task.program.tensor_bytes[weight])
-    task = replace(task, costs=task.costs._replace(prefetch_ps=np.full_like(task.costs.prefetch_ps, 30)))
-    plan = task.make_plan(level, np.array([[weight, 0, 0, 0, 1]]), np.array([[weight, 1, 0, 0, 0]]))
-    # Without engines the copy fills the gap behind the first op's loads and is done before the second.
-    assert ran(task, NO_MECHANISMS, plan).stall_ps.tolist() == [0, 0]
-    # One engine, three descriptors of 10 and 50 more each: the first one waits for 21 of loads and a store.
-    slow = Mechanisms(dma=DmaEngines(1, 10**15, -(-size // 3), 50))
-    report = ran(task, slow, plan)
-    assert report.op_time_ps[0] == 100
-    assert report.stall_ps.tolist() == [0, 21 + 3 * 60 - 100]
 
 
 def test_batches_copies_and_the_order_of_tasks_change_nothing():

@@ -10,7 +10,7 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan, time_plan
 from memplace_env.placement.task import Task
-from tests.by_hand import NS, Y, three_op_task, weight_fetched
+from tests.by_hand import NS, three_op_task
 from tests.references import reference_simulator
 from tests.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
@@ -64,28 +64,6 @@ def test_roofline_by_hand():
     report = evaluate_plan(serial, place_levels(serial, [1, 1, 0, 0, 1]).plan)
     assert report.op_time_ps.tolist() == [50 * NS, 50 * NS, 53 * NS]
     assert report.memory_loss_ps.tolist() == [0, 0, 3 * NS]
-
-
-def test_transfers_use_leftover_then_stall():
-    task = three_op_task()
-    # Ops 0 and 1 use the backing port for 30 and 50 of their 50 ns: 20 ns are left for the 40-byte weight.
-    report = evaluate_plan(task, weight_fetched(task, 0, 1))
-    assert report.stall_ps.tolist() == [0, 0, 20 * NS]
-    assert report.latency_ps == (50 + 50 + 20 + 50) * NS
-    # With twice the work there is room for all of it.
-    double = three_op_task(100)
-    assert evaluate_plan(double, weight_fetched(double, 0, 1)).stall_ps.sum() == 0
-    # Half the DMA bandwidth makes the copy cost twice.
-    half = three_op_task(dma_efficiency=0.5)
-    assert evaluate_plan(half, weight_fetched(half, 0, 1)).stall_ps.sum() == 60 * NS
-
-
-def test_write_back_at_the_end_is_the_tail():
-    task = three_op_task()
-    levels = np.where(task.program.use_tensor == Y, 0, 1)
-    report = evaluate_plan(task, task.make_plan(levels, np.array([[Y, 0, 0, 2, 3]]), np.array([[Y, 0, 1, 3, 3]])))
-    assert report.tail_ps == 10 * NS
-    assert report.latency_ps == report.op_time_ps.sum() + 10 * NS
 
 
 def test_invalid_plans_are_not_timed():

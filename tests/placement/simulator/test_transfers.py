@@ -53,12 +53,3 @@ def test_stalls_and_tail_equal_the_reference_and_every_stretch_is_legal(drawn):
     assert [waits[op] for op in range(len(leftover) + 1)] == [*stall, tail]
     assert all(during[op] <= left for op, left in enumerate(leftover))
     assert served[:, 1].tolist() == sorted(served[:, 1].tolist()), "in order of time"
-
-
-def test_earliest_deadline_first_by_hand():
-    """One port, 10 ps free per op: what is due first goes first, and the rest is finished at once."""
-    start, end, demand = np.array([[0, 0, 1], [0, 2, 3], [14, 12, 9]])
-    stall, tail, served = run_transfers(np.array([10, 10, 10]), start, end, demand)
-    assert stall.tolist() == [0, 4, 0]
-    assert served.tolist() == [[0, 1, 10], [0, 2, 4], [1, 3, 10], [1, 5, 2], [2, 5, 8], [2, 6, 1]]
-    assert tail == 1

@@ -14,7 +14,6 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import has_own_types, is_built, symbolic_dims
 from memplace_env.program.frontends.stablehlo import fusion, parsed_apart, stablehlo_reader
 from memplace_env.program.frontends.stablehlo.parsed_apart import libraries, new_context
-from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.program import TensorKind
 from tests.offenders import every
 from tests.program.stablehlo.networks import shaped
@@ -121,21 +120,6 @@ def test_modules_that_cannot_be_placed(file, body, message, in_this_process):
 def test_types_that_cannot_be_placed(file, kind, message, in_this_process):
     data = main(f"%z = stablehlo.add %x, %x : {SAME} return %z : {SAME}", f"%x: {SAME}, %y: {kind}")
     assert message in sentence(file, data)
-
-
-@examples(60, deadline=None)
-@given(st.data())
-def test_damaged_text(data):
-    at = data.draw(st.integers(0, len(TEXT) - 2))
-    kind = data.draw(st.sampled_from(["cut", "change", "double"]))
-    character = data.draw(st.sampled_from('0189abxyz%@#"<>{}()[]-,:=?*\n\0é'))
-    text = {"cut": TEXT[:at], "change": TEXT[:at] + character + TEXT[at + 1 :], "double": TEXT[:at] + TEXT[at // 2 :]}
-    message = ""
-    try:
-        read_module(text[kind])
-    except WorkloadError as error:
-        message = str(error)
-    assert "\n" not in message
 
 
 @pytest.mark.thorough

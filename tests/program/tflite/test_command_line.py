@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memplace_env.cli.app import app
-from tests.program.tflite.test_fuzz import SMALL
+from tests.fuzz.kinds.tflite_files import SMALL
 
 CHIP = ("--accelerator", "ethos-u65")
 

@@ -24,28 +24,6 @@ def test_every_row_is_an_operator_of_tflite() -> None:
     assert all(row.of_shapes or row.operator.stays for row in ROWS.values())
 
 
-def test_a_convolution() -> None:
-    flags = {"StrideH": 2, "StrideW": 3, "DilationHFactor": 1, "DilationWFactor": 2, "FusedActivationFunction": 3}
-    tensors = {"x": T([5, 20, 30, 6]), "w": T([4, 3, 5, 3]), "b": T([4], "INT32"), "y": T([5, 10, 10, 4])}
-    program = load([op("CONV_2D", "x w b", "y", Padding=0, **flags)], tensors)
-    assert (program.op_type, program.op_name) == (("Conv",), ("y",))
-    assert program.gemm.tolist() == [[2, 500, 45, 2]]
-    assert program.vector_ops.tolist() == [2000]
-    assert columns(program) == {
-        "batch": 5, "ifm_x": 30, "ifm_y": 20, "ifm_z": 6, "ofm_x": 10, "ofm_y": 10, "ofm_z": 4,
-        "groups": 2, "kernel_x": 5, "kernel_y": 3, "stride": 3, "pad": 3, "dilation": 2, "stride_y": 2,
-    }  # fmt: skip
-    assert program.tensor_bytes.tolist() == [18000, 180, 16, 2000]
-    assert names(program, TensorKind.WEIGHT) == {"w", "b"}
-
-
-def test_a_depthwise_convolution_with_a_multiplier() -> None:
-    tensors = {"x": IMAGE, "w": T([1, 3, 3, 16]), "b": T([16], "INT32"), "y": T([1, 4, 6, 16])}
-    program = load([op("DEPTHWISE_CONV_2D", "x w b", "y", Padding=0, DepthMultiplier=2)], tensors)
-    assert program.gemm.tolist() == [[8, 24, 9, 2]]
-    assert columns(program)["groups"] == 8
-
-
 def test_a_transposed_convolution() -> None:
     tensors = {"size": T([4], "INT32", [1, 8, 12, 5]), "w": T([5, 3, 3, 8]), "x": IMAGE, "y": T([1, 8, 12, 5])}
     program = load([op("TRANSPOSE_CONV", "size w x", "y", Padding=0, StrideH=2, StrideW=2)], tensors)
