@@ -68,7 +68,7 @@ def _view(like: Any, numbers: Iterator[int]) -> Any:
         return type(like)(first)
     shape = [next(numbers) for _ in range(like.ndim)]
     memory = (ctypes.c_char * (math.prod(shape) * like.itemsize)).from_address(first)
-    return np.ndarray(shape, like.dtype, memory)
+    return np.ndarray(shape, like.dtype, memoryview(memory))
 
 
 @intrinsic
@@ -92,7 +92,7 @@ def _at(rows: Any, index: Any) -> Any:
 
 def _expression(part: Any, columns: Iterator[int], names: dict[str, Any]) -> str:
     """Return the expression that reads a part of this type from the next columns of a row; add to its `names`."""
-    if isinstance(part, types.BaseTuple):
+    if isinstance(part, types.NamedTuple):
         fields, make = [_expression(field, columns, names) for field in part.types], f"_make_{len(names)}"
         names[make] = part.instance_class
         return f"{make}({', '.join(fields)})"
