@@ -146,8 +146,7 @@ class Batch(ABC, Generic[Problem]):
 
     def latency_s(self) -> NDArray[np.float64]:
         """Return float64[B], latencies in seconds by the cost arrays; what is undecided is in the backing memory."""
-        latency_s: NDArray[np.float64] = self.heads[:, self.ESTIMATE] * PS
-        return latency_s
+        return self.heads[:, self.ESTIMATE].astype(np.float64) * PS
 
     def by_problem(self, which: Ints) -> dict[Problem, list[int]]:
         """Return the episodes `which` int64[n] by their problem."""
