@@ -1,4 +1,4 @@
-"""Submissions side by side: standings, as tables, JSON and a page."""
+"""Submissions side by side: standings, as tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
-from pathlib import Path
 from typing import Any
 
 from memplace_env._lib.threads import cached_property
 from memplace_leaderboard import leaderboard_tables, references
 from memplace_leaderboard.cells import Knowledge, Latencies
-from memplace_leaderboard.checks import OnProgress, check_originals
+from memplace_leaderboard.checks import check_originals
 from memplace_leaderboard.free_rules import computed_rows, is_rule
 from memplace_leaderboard.leaderboard_tables import Remarks
-from memplace_leaderboard.pinned import task_of
 from memplace_leaderboard.rerun_record import RerunRecord
 from memplace_leaderboard.row_names import check_unique
 from memplace_leaderboard.same_plans import same_plans
@@ -131,36 +129,6 @@ class Board:
         """Return the rows of all suites as plain values, each with its suite."""
         rows = [{"suite": board.suite.name, **asdict(row)} for board in self.suites for row in board.rows]
         return {"rows": rows}
-
-    def write_page(
-        self,
-        out: Path,
-        title: str,
-        *,
-        plan_seeds: int | None = None,
-        mine: Meta | None = None,
-        on_progress: OnProgress = lambda done, of: None,
-    ) -> Path:
-        """Draw the page into a folder.
-
-        Args:
-            out: the folder; an older page in it is replaced.
-            title: title of the page.
-            plan_seeds: number of seeds, from 0 on, whose plans are on it; None for all.
-            mine: the submission whose row is marked.
-            on_progress: called with the number of environments whose plans are written, and of all.
-
-        Returns:
-            The path of its index.html.
-
-        Raises:
-            LeaderboardError: if the folder holds something else, or Plotly is missing.
-        """
-        from memplace_leaderboard.page.data import page_data
-        from memplace_leaderboard.page.site import build_page
-
-        data = page_data(title, self.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
-        return build_page(out, data)
 
 
 def with_reruns(submissions: Sequence[Submission], reruns: Mapping[str, RerunRecord]) -> Iterator[Submission]:

@@ -9,7 +9,7 @@ from memplace_env._lib.errors import LeaderboardError, VisualizationError
 from memplace_leaderboard import free_rules
 from memplace_leaderboard.board import Board
 from memplace_leaderboard.page.data import PageData
-from memplace_leaderboard.page.site import build_page
+from memplace_leaderboard.page.site import build_page, write_page
 from memplace_leaderboard.verifying import read
 from tests.source import ROOT
 
@@ -52,7 +52,7 @@ def test_the_same_folders_have_the_same_page(honest, tmp_path):
     """Rules are played anew for each."""
     for name in ("one", "two"):
         free_rules._played.cache_clear()
-        Board.of([read(honest)]).write_page(tmp_path / name, "a title", plan_seeds=1)
+        write_page(Board.of([read(honest)]), tmp_path / name, "a title", plan_seeds=1)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 

@@ -299,13 +299,13 @@ def page(
     json: JsonFlag = False,
 ) -> None:
     """Draw the leaderboard as a page that needs no server and no network, after verifying the submissions."""
-    from memplace_leaderboard.page.site import check_destination
+    from memplace_leaderboard.page.site import check_destination, write_page
 
     check_destination(out)
     submissions, board = _board(folders, trust, reruns)
     with _progress("drawing plans") as (_, on_progress):
         own = submissions[0].meta if mine else None
-        index = board.write_page(out, title, plan_seeds=plan_seeds, mine=own, on_progress=on_progress)
+        index = write_page(board, out, title, plan_seeds=plan_seeds, mine=own, on_progress=on_progress)
     if json:
         print_json({"page": str(index)})
         return

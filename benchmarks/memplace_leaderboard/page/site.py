@@ -10,11 +10,44 @@ from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.report.plan_page.plans_page import script_json, shared_files, texts_in
-from memplace_leaderboard.page.data import PageData
+from memplace_leaderboard.board import Board
+from memplace_leaderboard.checks import OnProgress
+from memplace_leaderboard.page.data import PageData, page_data
+from memplace_leaderboard.pinned import task_of
+from memplace_leaderboard.submission import Meta
 
 MARKER: Final = ".memplace-page"
 """File that marks a folder as a page, which may be replaced."""
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+def write_page(
+    board: Board,
+    out: Path,
+    title: str,
+    *,
+    plan_seeds: int | None = None,
+    mine: Meta | None = None,
+    on_progress: OnProgress = lambda done, of: None,
+) -> Path:
+    """Draw a leaderboard's page into a folder.
+
+    Args:
+        board: the leaderboard.
+        out: the folder; an older page in it is replaced.
+        title: title of the page.
+        plan_seeds: number of seeds, from 0 on, whose plans are on it; None for all.
+        mine: the submission whose row is marked.
+        on_progress: called with the number of environments whose plans are written, and of all.
+
+    Returns:
+        The path of its index.html.
+
+    Raises:
+        LeaderboardError: if the folder holds something else, or Plotly is missing.
+    """
+    data = page_data(title, board.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
+    return build_page(out, data)
 
 
 def build_page(out: Path, data: PageData) -> Path:
