@@ -54,9 +54,6 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about half an hour; th
 
 tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
 	.venv/bin/python -m benchmarks run --write
-	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
-	.venv/bin/python -m benchmarks.leaderboard_known
-	.venv/bin/python -m benchmarks.leaderboard --write
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

@@ -29,7 +29,6 @@ import numpy as np
 from stable_baselines3 import PPO
 
 import memplace_agents
-import memplace_env
 from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
 from memplace_agents.learning.training import one_thread
 from memplace_env._lib.threads import available_cores
@@ -39,8 +38,6 @@ from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
-from memplace_env.program.zoo import zoo_path
-from tests.references import reference_compiler, reference_game, reference_simulator
 
 BATCH = 4096
 GAME_SETTING = {"workload": "BERT", "batch": 64, "dims": {"sequence": 384}, "costs": "roofline"}
@@ -67,20 +64,6 @@ def vector_rate(workload: str, cores: int | None) -> float:
     env.reset(seed=0)
     assignments = np.random.default_rng(0).integers(0, 3, (BATCH, env.single_action_space.shape[0]))
     return BATCH / best_seconds(lambda: env.step(assignments))
-
-
-def reference_rate(workload: str) -> float:
-    """Return assignments/s of the plain Python reference, to which the tests compare the kernels."""
-    env = gym.make(f"MemPlace-{workload}-v0").unwrapped
-    task, decision_of = env.task, env.problem.decision_of
-    assignment = np.random.default_rng(0).integers(0, 3, env.problem.num_decisions)
-    levels = np.where(task.program.is_placeable, assignment[decision_of], task.backing).tolist()
-
-    def once() -> None:
-        plan, _ = reference_compiler.compile_levels(task, levels, "weights-before-results")
-        reference_simulator.simulate(task, plan)
-
-    return 1 / best_seconds(once, rounds=1)
 
 
 def rules_rate(workload: str) -> float:
@@ -110,16 +93,6 @@ def steps_rate(env_id: str, steps: int | None = None, **settings: Any) -> float:
             env.step(played)
         rates.append(actions.size / (time.process_time() - begin))
     return max(rates)
-
-
-def reference_game_rate(workload: str) -> float:
-    """Return decisions/s of the plain Python reference; it plays NoCopy, else Copy, else Drop."""
-    env = gym.make(f"MallocGame-{workload}-v0").unwrapped
-    game = reference_game.Game.begin(env.task)
-    begin = time.perf_counter()
-    while not game.over:
-        game.play(next(action for action in (1, 0, 2) if game.legal(action)[0]))
-    return env.problem.num_decisions / (time.perf_counter() - begin)
 
 
 def ppo_rate(env_id: str, steps: int, policy: str, **settings: Any) -> float:
@@ -152,15 +125,6 @@ def fork_seconds(workload: str) -> float:
     return best_seconds(once) / 100
 
 
-def solver_seconds(agent: str, env_id: str, **options: Any) -> float:
-    """Return the seconds of one run of an agent without a budget, kernels compiled before."""
-    env = gym.make(env_id)
-    memplace_agents.make_agent(agent).solve(env, budget=2000)
-    begin = time.perf_counter()
-    memplace_agents.make_agent(agent, **options).solve(env, budget=10**9)
-    return time.perf_counter() - begin
-
-
 def step_seconds(env_id: str) -> float:
     """Return the median seconds of one `env.step` with random actions."""
     env = gym.make(env_id)
@@ -176,37 +140,14 @@ def step_seconds(env_id: str) -> float:
     return statistics.median(spent)
 
 
-def process_seconds(code: str, rounds: int = 7, **variables: str) -> float:
-    """Return the median wall time of a new Python process that runs the code."""
+def import_seconds(package: str, rounds: int = 7) -> float:
+    """Return the median wall time of a new Python process that imports a package."""
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **variables})
+        subprocess.run([sys.executable, "-c", f"import {package}"], check=True)
         times.append(time.perf_counter() - begin)
     return statistics.median(times)
-
-
-def first_call_seconds() -> dict[str, float]:
-    """Return the seconds of the first evaluation after building the environment: without a cache, and with one."""
-    code = (
-        "import time, gymnasium as gym, memplace_env, numpy as np;"
-        "e = gym.make('MemPlace-ResNet50-v0').unwrapped; t = time.perf_counter();"
-        "e.score(np.zeros((1, 114), dtype=int)); print(time.perf_counter() - t)"
-    )
-
-    def once(folder: str) -> float:
-        variables = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        run = subprocess.run([sys.executable, "-c", code], check=True, env=variables, capture_output=True, text=True)
-        return float(run.stdout)
-
-    with tempfile.TemporaryDirectory() as folder:
-        return {"ever": once(folder), "cached": once(folder)}
-
-
-def load_figures(path: Path, **settings: Any) -> dict[str, float]:
-    """Return the seconds to load a model, and the resident memory of a process that did nothing else."""
-    seconds = best_seconds(lambda: memplace_env.load_onnx(path, **settings), rounds=3)
-    return {"seconds": seconds, "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def event_ms(workload: str, chip: str, **settings: Any) -> float:
@@ -252,12 +193,6 @@ def _processor_seconds(run: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def exact_run(env_id: str) -> dict[str, Any]:
-    """Return seconds, outcome and gap of the exact agent."""
-    solution = memplace_agents.make_agent("exact").solve(env_id)
-    return {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
-
-
 def profile(agent: str, env_id: str, budget: int, parts: dict[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
     """Return the seconds of a run, and each part's fraction of the time under the profiler, which slows Python down.
 
@@ -294,10 +229,8 @@ SAME_STEP: Final = {"autoreset_mode": "SameStep"}
 PROBES: Final[dict[str, Callable[[], Any]]] = {
     "assignments/s of BERT, one core": partial(vector_rate, "BERT", 1),
     "assignments/s of BERT, all cores": partial(vector_rate, "BERT", None),
-    "assignments/s of BERT, plain Python": partial(reference_rate, "BERT"),
     "assignments/s of ResNet50, one core": partial(vector_rate, "ResNet50", 1),
     "assignments/s of ResNet50, all cores": partial(vector_rate, "ResNet50", None),
-    "assignments/s of ResNet50, plain Python": partial(reference_rate, "ResNet50"),
     "kernels over C, BERT": partial(ratio_to_c, BERT),
     "kernels over C, ResNet50": partial(ratio_to_c, RESNET),
     "seconds of a one-shot step": partial(step_seconds, BERT),
@@ -305,7 +238,6 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
     "seconds of a step of a game": partial(step_seconds, GAME),
     "seconds of a fork of a game": partial(fork_seconds, "BERT"),
     "decisions/s of a game, rules alone": partial(rules_rate, "BERT"),
-    "decisions/s of a game, plain Python": partial(reference_game_rate, "BERT"),
     **{
         f"decisions/s of a game, {form}{', new arrays' if copy else ''}": partial(
             steps_rate, "MallocGame-v0", observation=form, copy=copy, **GAME_SETTING
@@ -327,13 +259,7 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
     "event ms, BERT npu": partial(event_ms, "BERT", "intel-npu-4000", dtype="int8", batch=1, dims={"sequence": 128}),
     "event ms, ResNet50 nnp-i": partial(event_ms, "ResNet50", "nnp-i", dtype="float16", batch=2),
     "event ms, ResNet50 npu": partial(event_ms, "ResNet50", "intel-npu-4000", dtype="int8", batch=1),
-    "seconds to import": lambda: process_seconds("import memplace_env") - process_seconds("import gymnasium"),
-    "seconds of the first kernel": first_call_seconds,
-    "load BERT": partial(load_figures, zoo_path("BERT"), batch=1, dims={"sequence": 384}),
-    "load Llama-1B": partial(load_figures, zoo_path("Llama-1B"), batch=1, dims={"sequence": 2048}),
-    "seconds of xla-msa, BERT-Large": partial(solver_seconds, "xla-msa", "MallocGame-BERT-Large-v0"),
-    "exact, BERT": partial(exact_run, BERT),
-    "exact, ResNet50": partial(exact_run, RESNET),
+    "seconds to import": lambda: import_seconds("memplace_env") - import_seconds("gymnasium"),
     "egrl, ResNet50": partial(profile, "egrl", RESNET, 4000, EGRL_PARTS),
     "egrl, BERT": partial(profile, "egrl", BERT, 4000, EGRL_PARTS),
     "muzero, GPT2": partial(profile, "muzero", "MallocGame-GPT2-v0", 20_000, MUZERO_PARTS),

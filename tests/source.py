@@ -32,7 +32,8 @@ def path_of(name: str) -> Path:
     """The file of a module."""
     package, *inner = name.split(".")
     path = PACKAGES[package].joinpath(*inner)
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    own = path / "__init__.py"  # not of a folder that is left with bytecode only
+    return own if own.exists() else path.with_name(f"{path.name}.py")
 
 
 def is_package(name: str) -> bool:

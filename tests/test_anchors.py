@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.experiments import anchors, estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.experiments import anchors, nnp_i, tpu_cmem
 from benchmarks.harness import ROOT
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import Roofline
@@ -31,13 +31,13 @@ def test_one_assumption_about_loads_meets_both_rates_of_the_nnp_i_and_the_other_
 
 def test_one_tile_buffer_meets_both_rates_of_the_nnp_i_and_two_neither():
     for tops, published in nnp_i.PUBLISHED.items():
-        assert event_anchors.images_per_s(tops, 2) > 1.2 * published
-        assert abs(event_anchors.images_per_s(tops, 1) / published - 1) < 0.2
+        assert anchors.event_images_per_s(tops, 2) > 1.2 * published
+        assert abs(anchors.event_images_per_s(tops, 1) / published - 1) < 0.2
 
 
 @pytest.mark.parametrize("case", [tpu_cmem.SERVER, tpu_cmem.OFFLINE])
 def test_events_keep_the_gain_of_cmem(case):
-    assert event_anchors.cmem_gain(case) == pytest.approx(case.published, rel=0.1)
+    assert anchors.cmem_gain(case) == pytest.approx(case.published, rel=0.1)
 
 
 def test_the_registered_nnp_i_lies_within_the_bound_too():
@@ -72,14 +72,14 @@ def test_more_cmem_is_never_slower_and_the_curve_is_that_of_the_paper():
         assert curve[mib] == pytest.approx(published, abs=0.1)
 
 
-@pytest.mark.parametrize("layer", estimators.SCALE_SIM)
+@pytest.mark.parametrize("layer", anchors.SCALE_SIM)
 def test_scale_sim_is_met_exactly(layer):
-    assert estimators.closed_form(layer) == layer.cycles
+    assert anchors.closed_form(layer) == layer.cycles
 
 
 def test_zigzag_lies_above_the_roofline_of_the_same_bytes():
-    assert estimators.zigzag_cycles(Roofline(), 2) == pytest.approx(estimators.ZIGZAG_ROOFLINE, rel=0.02)
-    assert estimators.zigzag_cycles(Roofline()) <= estimators.zigzag_cycles(Tiled()) < estimators.ZIGZAG_CYCLES
+    assert anchors.zigzag_cycles(Roofline(), 2) == pytest.approx(anchors.ZIGZAG_ROOFLINE, rel=0.02)
+    assert anchors.zigzag_cycles(Roofline()) <= anchors.zigzag_cycles(Tiled()) < anchors.ZIGZAG_CYCLES
 
 
 def test_the_edge_tpu_says_nothing_of_its_unit_and_is_faster_than_measured():

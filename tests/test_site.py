@@ -58,7 +58,7 @@ def test_links_lead_to_pages_pictures_and_files():
     assert link_target("docs/model.md", "game.md", "#rules", pages) == "game.md#rules"
     assert link_target("docs/model.md", "../agents/README.md", "", pages) == "agents/overview.md"
     assert link_target("agents/README.md", "../docs/README.md", "", pages) == "../index.md"
-    assert link_target("examples/ppo.py", "../docs/pictures/scale.png", "", pages) == "../pictures/scale.png"
+    assert link_target("examples/ppo.py", "../docs/pictures/proofs.png", "", pages) == "../pictures/proofs.png"
     assert link_target("docs/model.md", "../setup.cfg", "", pages).endswith("/blob/main/setup.cfg")
     assert link_target("docs/model.md", "https://onnx.ai", "#x", pages) == "https://onnx.ai#x"
 

@@ -40,9 +40,9 @@ class Auto(Agent[OneShotEvaluator]):
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Run the stages in turn until the best plan is proven optimal."""
         stages = [
-            Stage(BestRule(), measured=False),
-            Stage(self._exact, 0.9, measured=False, proof=True),
-            Stage(Calibrated(), measured=True),
+            Stage(BestRule(), only_if="provable"),
+            Stage(self._exact, 0.9, only_if="provable", proof=True),
+            Stage(Calibrated(), only_if="measured"),
             Stage(LocalSearch()),
         ]
         return run_stages(evaluator, stages, seed, break_ties if self._exact.tie_break == "backing" else None)
@@ -85,9 +85,9 @@ class Portfolio(Agent[GameEvaluator]):
 
 def _default_stages(policy: str | Path | None, tie_break: TieBreak) -> list[Stage]:
     stages = [
-        Stage(BestRule(), measured=False),
-        Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, measured=False, proof=True),
-        Stage(Calibrated(), measured=True),
+        Stage(BestRule(), only_if="provable"),
+        Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, only_if="provable", proof=True),
+        Stage(Calibrated(), only_if="measured"),
         Stage(CrossEntropy()),
     ]
     if policy is not None:

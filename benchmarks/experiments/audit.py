@@ -14,9 +14,9 @@ from typing import Final
 
 import memplace_agents
 from benchmarks.experiments import dynamic
+from benchmarks.experiments.proofs import ENDLESS, OPEN, keep, kept_plan
 from benchmarks.harness import Experiment, Records, as_rows, heads, table
 from benchmarks.ledger import Record
-from benchmarks.proofs import ENDLESS, OPEN, keep, kept_plan
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.highs import find_below
 from memplace_agents.exact.second_opinion import Audit

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
-from operator import itemgetter
 
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning import IDS, MAPS, best_rule, campaign
 from benchmarks.experiments.learning_curves import Panel, draw, grid_to
 from benchmarks.experiments.learning_runs import BEST_RULE, EXACT, SEARCHES, SEEDS, free, limited
-from benchmarks.experiments.learning_statistics import Shares
-from benchmarks.harness import Records, Row, data, heads, table
+from benchmarks.experiments.learning_statistics import Shares, file_of, texts
+from benchmarks.harness import Records, heads, table
 from benchmarks.ledger import Record
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_env.envs.registration import Formulation
@@ -103,20 +102,14 @@ def figures(records: Records) -> str:
     """Return a file of the figures of the first ids: a row for each."""
     others, egrl = _shares(records, IDS, FEW)
     found = dict(zip((*OTHERS.values(), "EGRL"), (*others, egrl), strict=True))
-
-    def share(shares: Shares) -> Callable[[Row], str]:
-        return lambda row: f"{shares.of_instances[row[0]]:.2f}"
-
-    def seconds(shares: Shares) -> Callable[[Row], str]:
-        return lambda row: f"{shares.seconds.mean(axis=0)[row[0]]:.1f}"
-
-    columns = {
-        "id": itemgetter(1),
-        "best rule %": share(best_rule(records, IDS)),
-        **{f"{title} %": share(shares) for title, shares in found.items()},
-        **{f"{title} s": seconds(shares) for title, shares in found.items()},
-    }
-    return str(data(columns, lambda records: enumerate(IDS))(records))
+    return file_of(
+        {
+            "id": IDS,
+            "best rule %": texts(best_rule(records, IDS).of_instances, ".2f"),
+            **{f"{title} %": texts(shares.of_instances, ".2f") for title, shares in found.items()},
+            **{f"{title} s": texts(shares.seconds.mean(axis=0), ".1f") for title, shares in found.items()},
+        }
+    )
 
 
 PARTS = {EGRL: "default"} | {f"egrl:{name}": name.replace("-", " ") for name in CONFIGS if name.startswith("no-")}

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks import proofs
+from benchmarks.experiments import proofs
 from benchmarks.harness import Columns, Experiment, Records, table
 from benchmarks.ledger import Record
 from memplace_agents.exact.dynamic import dynamic_run, lp_bound

@@ -1,6 +1,6 @@
 """Loss where a plan of the exact agent is played as a game, whose rules choose addresses and windows.
 
-The plans are the kept ones of the games of suite game-v1 (see `benchmarks.proofs`). Each is followed by a game
+The plans are the kept ones of the games of suite game-v1 (see the experiment `proofs`). Each is followed by a game
 (`nearest_actions`), and from that game on 2,000 games are annealed.
 """
 
@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.experiments.proofs import OPEN, kept_plan
 from benchmarks.harness import Experiment, Records, data, table
 from benchmarks.ledger import Record
-from benchmarks.proofs import OPEN, kept_plan
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_env.envs.best_known import best_known

@@ -28,10 +28,9 @@ from benchmarks.experiments.learning_runs import (
     measure,
     staged,
 )
-from benchmarks.experiments.learning_statistics import Shares
-from benchmarks.harness import Columns, Experiment, Records, Render, Row, data, table
+from benchmarks.experiments.learning_statistics import Shares, file_of, texts
+from benchmarks.harness import Columns, Experiment, Records, Render, Row, heads, table
 from benchmarks.ledger import Record
-from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation
 from memplace_leaderboard.scores import Floats
 
@@ -91,25 +90,22 @@ SOLVER: Final[Columns] = {
 }
 
 
-def game_figures(shares: dict[str, Shares], records: Records) -> Columns:
-    """Return the columns of all figures; a row is a game and its number."""
-    proven = {record["id"] for record in records if record["solver"] == EXACT and record["proven"]}
-
-    def of(title: str, form: str, figure: Callable[[Shares, int], float]) -> Callable[[Row], str]:
-        return lambda row: format(figure(shares[title], row[0]), form)
-
-    columns: dict[str, Callable[[Row], object]] = {
-        "game": itemgetter(1),
-        "best known ms": lambda row: f"{best_known()[row[1]].best_ps / 1e9:.6f}",
-        "proven": lambda row: "yes" if row[1] in proven else "no",
-        **{f"{title} %": of(title, ".2f", lambda s, column: s.of_instances[column]) for title in shares},
+def game_figures(records: Records) -> str:
+    """Return a file of all figures."""
+    shares, exact = game_shares(records), {record["id"]: record for record in records if record["solver"] == EXACT}
+    columns = {
+        "game": GAMES,
+        "best known ms": statistics.known_ms(GAMES),
+        "proven": ["yes" if exact[env_id]["proven"] else "no" for env_id in GAMES],
+        **{f"{title} %": texts(found.of_instances, ".2f") for title, found in shares.items()},
     }
     for title in PLAYERS.values():
-        columns[f"{title} least %"] = of(title, ".2f", lambda s, column: s.values[:, column].min())
-        columns[f"{title} most %"] = of(title, ".2f", lambda s, column: s.values[:, column].max())
-        columns[f"{title} s"] = of(title, ".1f", lambda s, column: s.seconds[0, column])
-        columns[f"{title} games played"] = of(title, ".0f", lambda s, column: s.plans[:, column].mean())
-    return columns | {"exact s": of("exact", ".1f", lambda s, column: s.seconds[0, column])}
+        found = shares[title]
+        columns[f"{title} least %"] = texts(found.values.min(axis=0), ".2f")
+        columns[f"{title} most %"] = texts(found.values.max(axis=0), ".2f")
+        columns[f"{title} s"] = texts(found.seconds[0], ".1f")
+        columns[f"{title} games played"] = texts(found.plans.mean(axis=0), ".0f")
+    return file_of(columns | {"exact s": texts(shares["exact"].seconds[0], ".1f")})
 
 
 def game_picture(records: Records) -> bytes:
@@ -164,22 +160,18 @@ def open_shares(records: Records) -> dict[str, Shares]:
     return {title: Shares.of(records, OPEN, solver, seconds=PROOF_S) for solver, title in SOLVERS.items()}
 
 
-def open_figures(shares: dict[str, Shares]) -> Columns:
-    """Return the columns of all figures; a row is a game and its number."""
-
-    def share(title: str) -> Callable[[Row], str]:
-        return lambda row: f"{shares[title].of_instances[row[0]]:.2f}"
-
-    def seconds(title: str) -> Callable[[Row], str]:
-        return lambda row: f"{shares[title].seconds[0, row[0]]:.1f}"
-
-    return {
-        "game": itemgetter(1),
-        "best known ms": lambda row: f"{best_known()[row[1]].best_ps / 1e9:.6f}",
-        "bound ms": lambda row: f"{best_known()[row[1]].bound_ps / 1e9:.6f}",
-        **{f"{title} %": share(title) for title in shares},
-        **{f"{title} s": seconds(title) for title in shares},
-    }
+def open_figures(records: Records) -> str:
+    """Return a file of all figures."""
+    shares = open_shares(records)
+    return file_of(
+        {
+            "game": OPEN,
+            "best known ms": statistics.known_ms(OPEN),
+            "bound ms": statistics.known_ms(OPEN, "bound_ps"),
+            **{f"{title} %": texts(found.of_instances, ".2f") for title, found in shares.items()},
+            **{f"{title} s": texts(found.seconds[0], ".1f") for title, found in shares.items()},
+        }
+    )
 
 
 PROGRAMS: Final = ("ResNet50", "ResNet101", "BERT")
@@ -284,13 +276,8 @@ PAPER_TABLE: Final = table(
 
 def paper_figures(records: Records) -> str:
     """Return a file of the speed-ups of all solvers."""
-    every = speedups(records)
-
-    def speedup(title: str) -> Callable[[Row], str]:
-        return lambda row: f"{every[title][row[0]]:.6f}"
-
-    columns = {f"{title}, speed-up over everything in the backing memory": speedup(title) for title in every}
-    return str(data({"game": itemgetter(1), **columns}, lambda records: enumerate(PAPER))(records))
+    over = "speed-up over everything in the backing memory"
+    return file_of({"game": PAPER} | {f"{title}, {over}": texts(x, ".6f") for title, x in speedups(records).items()})
 
 
 def campaign(name: str, about: str, wanted: Callable[[Records], list[Record]], pages: dict[str, Render]) -> Experiment:
@@ -306,9 +293,7 @@ EXPERIMENTS = [
         {
             "docs/learning.md#learning-games": GAME_TABLE,
             "docs/muzero.md#learning-games": GAME_TABLE,
-            "docs/data/learning-games.csv": lambda records: data(
-                game_figures(game_shares(records), records), lambda records: enumerate(GAMES)
-            )(records),
+            "docs/data/learning-games.csv": game_figures,
             "docs/pictures/learning-games.png": game_picture,
         },
     ),
@@ -325,9 +310,7 @@ EXPERIMENTS = [
                 },
                 named(open_shares),
             ),
-            "docs/data/learning-open.csv": lambda records: data(
-                open_figures(open_shares(records)), lambda records: enumerate(OPEN)
-            )(records),
+            "docs/data/learning-open.csv": open_figures,
         },
     ),
     campaign(
@@ -335,9 +318,7 @@ EXPERIMENTS = [
         "plan-gradient on maps, beside local search, in a minute of one core each.",
         map_runs,
         {
-            "docs/learning.md#learning-steps": table(
-                lambda rows: {head: itemgetter(head) for head in rows[0]}, map_rows
-            ),
+            "docs/learning.md#learning-steps": table(heads, map_rows),
             "docs/pictures/learning-steps.png": map_picture,
         },
     ),

@@ -29,7 +29,6 @@ class Panel(NamedTuple):
         grid: float64[G].
         searches: float64[seeds, G] by label, percentages of the best known gain.
         levels: percentages that need no search, by label.
-        lowest: where the vertical axis begins; None for somewhat below the rules and the last plans.
     """
 
     title: str
@@ -37,7 +36,6 @@ class Panel(NamedTuple):
     grid: Floats
     searches: Mapping[str, Floats]
     levels: Mapping[str, float]
-    lowest: float | None = None
 
 
 def grid_to(end: float) -> Floats:
@@ -74,7 +72,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     high = max([100.0, *(float(np.nanmax(values)) for values in panel.searches.values())])
     # Shares of the first plans may be far below everything else; the axis begins below the rules and the last plans.
     space = max(high - low, 1.0)
-    axis.set_ylim(low - 2 * MARGIN * space if panel.lowest is None else panel.lowest, high + MARGIN * space)
+    axis.set_ylim(low - 2 * MARGIN * space, high + MARGIN * space)
     axis.set_xlim(0, panel.grid[-1])
     axis.set_title(panel.title, fontsize=PANEL_PT, color=INK)
     axis.set_xlabel(panel.xlabel, fontsize=AXIS_PT, color=INK)

@@ -3,7 +3,7 @@
 Processor time is given as a budget of plans: as many as the agent's first run evaluates in that time, whose budget is
 guessed by a short trial. All other seeds have the first one's budget, so that machines of different speed do the same
 work. A run can be repeated from its budget (a first run from its guess) and its seed; the time that it took is
-recorded, too. A plan that is faster than the best known is kept, as `benchmarks.proofs` keeps its own.
+recorded, too. A plan that is faster than the best known is kept, as the experiment `proofs` keeps its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 
 import memplace_agents
-from benchmarks import proofs
+from benchmarks.experiments import proofs
 from benchmarks.harness import Records
 from benchmarks.ledger import Record
 from memplace_agents import Agent

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness import as_rows, data, heads
 from benchmarks.ledger import Record
 from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation, formulation_of_id
@@ -166,3 +167,18 @@ def _sampled(record: Record, first: Record, column: int, grid: NDArray[np.float6
     at = [point[column] * stretch for point in record["curve"]]
     values = np.array([np.nan, *(share(record, point[2]) for point in record["curve"])])
     return np.asarray(values[np.searchsorted(at, grid, side="right")])
+
+
+def texts(values: Floats, form: str) -> list[str]:
+    """Return numbers in a format."""
+    return [format(value, form) for value in values]
+
+
+def known_ms(ids: Sequence[str], field: str = "best_ps") -> list[str]:
+    """Return the latency of each best known plan in milliseconds, or its bound."""
+    return [f"{getattr(best_known()[env_id], field) / 1e9:.6f}" for env_id in ids]
+
+
+def file_of(columns: Mapping[str, Sequence[str]]) -> str:
+    """Return a file of comma-separated values, given its columns by their heads."""
+    return str(data(heads, lambda records: as_rows([*columns], zip(*columns.values(), strict=True)))(()))

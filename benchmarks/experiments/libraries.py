@@ -108,38 +108,33 @@ SECONDS: Final = 60.0
 """Processor seconds of each run."""
 SEEDS: Final = 3
 TRIAL_SECONDS: Final = 10.0
-"""Processor seconds of the trial that says how many steps fit into a run, and of a run on what costs nothing."""
+"""Processor seconds of the trial that says how many steps fit into a run."""
 ENDLESS: Final = 10**8
 
 
 def settings(records: Records = ()) -> list[Record]:
-    """Return the settings of all runs: training, and on the environment that costs nothing."""
-    common = [{"library": library.name, "env": "MallocGame-BERT-v0"} for library in LIBRARIES]
-    free = {"seed": 0, "seconds": TRIAL_SECONDS, "free": True}
+    """Return the settings of all runs."""
     return [
-        *({**each, "seed": seed, "seconds": SECONDS, "free": False} for seed in range(SEEDS) for each in common),
-        *({**each, **free} for each in common),
+        {"library": library.name, "env": "MallocGame-BERT-v0", "seed": seed, "seconds": SECONDS}
+        for seed in range(SEEDS)
+        for library in LIBRARIES
     ]
 
 
 def measure(run: Record) -> Record:
     """Return a run's setting with what its trial measured, or with the `error` that ended it."""
     library = next(library for library in LIBRARIES if library.name == run["library"])
-    arguments = [library.glue, "--env", run["env"], "--seed", str(run["seed"]), *(["--free"] if run["free"] else [])]
 
     def trial(steps: int, seconds: float) -> Record:
-        limits = ["--steps", str(steps), "--seconds", str(seconds)]
+        limits = ["--seed", str(run["seed"]), "--steps", str(steps), "--seconds", str(seconds)]
+        arguments = [library.glue, "--env", run["env"], *limits]
         record: Record = json.loads(
-            run_module(library, "benchmarks.experiments.library_trial", [*arguments, *limits]).splitlines()[-1]
+            run_module(library, "benchmarks.experiments.library_trial", arguments).splitlines()[-1]
         )
         return record
 
     try:
-        if run["free"]:
-            result = trial(ENDLESS, run["seconds"])
-        else:
-            steps = round(trial(ENDLESS, TRIAL_SECONDS)["rate"] * run["seconds"])
-            result = trial(steps, 1.5 * run["seconds"])
+        result = trial(round(trial(ENDLESS, TRIAL_SECONDS)["rate"] * run["seconds"]), 1.5 * run["seconds"])
     except RuntimeError as error:
         return {**run, "error": str(error)}
     return {**run, **{key: value for key, value in result.items() if key != "seconds"}, "took_s": result["seconds"]}
@@ -158,33 +153,22 @@ def code_lines(source: str) -> int:
 
 
 class Runs(NamedTuple):
-    """A library with its runs, and those on the environment that costs nothing."""
+    """A library with its runs."""
 
     library: Library
     trained: list[Record]
-    free: list[Record]
 
 
 def by_library(records: Records) -> list[Runs]:
     """Return the runs without errors of each library that has some."""
     done = [record for record in records if "error" not in record]
-    found = [
-        Runs(
-            library, *([r for r in done if (r["library"], r["free"]) == (library.name, free)] for free in (False, True))
-        )
-        for library in LIBRARIES
-    ]
+    found = [Runs(library, [r for r in done if r["library"] == library.name]) for library in LIBRARIES]
     return [runs for runs in found if runs.trained]
 
 
-def thousands(runs: Records) -> str:
-    """Return steps per processor second, in thousands."""
-    return f"{statistics.mean(record['rate'] for record in runs) / 1e3:.1f} k" if runs else "–"
-
-
-def mean(key: str) -> Callable[[Runs], str]:
+def mean(key: str, form: str = ".2f", scale: float = 1.0, unit: str = "") -> Callable[[Runs], str]:
     """Return a cell: a mean over seeds."""
-    return lambda runs: f"{statistics.mean(record[key] for record in runs.trained):.2f}"
+    return lambda runs: f"{statistics.mean(record[key] for record in runs.trained) * scale:{form}}{unit}"
 
 
 EXPERIMENTS = [
@@ -196,8 +180,7 @@ EXPERIMENTS = [
                 {
                     "library": lambda runs: runs.library.name + ("" if runs.library.masks else " (no mask)"),
                     "lines": lambda runs: sum(map(code_lines, runs.library.own_sources)),
-                    "steps/s": lambda runs: thousands(runs.trained),
-                    "ceiling": lambda runs: thousands(runs.free),
+                    "steps/s": mean("rate", ".1f", 1e-3, " k"),
                     "first games": mean("first"),
                     "last 256 games": mean("last"),
                     "best game": mean("best"),
@@ -207,7 +190,7 @@ EXPERIMENTS = [
         },
         settings,
         measure,
-        key=("library", "env", "seed", "seconds", "free"),
+        key=("library", "env", "seed", "seconds"),
         finished=lambda record: "error" not in record,
     )
 ]

@@ -21,15 +21,11 @@ from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
 from benchmarks.harness import Columns, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
-from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.machine.costs import costs_of, resolve_cost_model
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.compiler.density import density_greedy
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
-from memplace_env.placement.simulator import time_plan, traffic_bound_ps
 from memplace_env.placement.task import Task
-from memplace_env.placement.validation import violations
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.program import Program
@@ -106,20 +102,6 @@ def _declared(name: str, shape: tuple[int, ...]) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
-def _random_game(task: Task) -> MemoryPlan:
-    problem = MallocGameProblem(task)
-    states = problem.new_states(1)
-    problem.finish_randomly(states, seed=0)
-    return problem.plan(states[0])
-
-
-def _greedy_game(task: Task) -> MemoryPlan:
-    problem = MallocGameProblem(task)
-    states = problem.new_states(1)
-    problem.finish_greedily(states)
-    return problem.plan(states[0])
-
-
 def _prepared(run: Record, ops: int, folder: Path) -> Callable[[], Any]:
     """Return a run's stage on a program of so many ops, with all of its inputs."""
     kind, stage = run["kind"], run["stage"]
@@ -130,22 +112,16 @@ def _prepared(run: Record, ops: int, folder: Path) -> Callable[[], Any]:
         load = partial(load_onnx, folder / f"{ops}.onnx", dtype="int8", fusion="none")
     if stage == "load":
         return load
-    chip, of = STAGES[stage]
-    return of(resolve_task(load(), chip, costs="roofline", must_fit=False))
+    chip, compiled = STAGES[stage]
+    return partial(compiled, resolve_task(load(), chip, costs="roofline", must_fit=False))
 
 
-STAGES: Final[dict[str, tuple[str, Callable[[Task], Callable[[], Any]]]]] = {
-    "tiled": ("nnp-i", lambda task: partial(costs_of, resolve_cost_model("tiled"), task.program, task.accelerator)),
-    "native": ("nnp-i", lambda task: partial(native_plan, task)),
-    "native-streamed": ("tpu-v4i", lambda task: partial(native_plan, task)),
-    "density": ("nnp-i", lambda task: partial(density_greedy, task)),
-    "random-game": ("tpu-v4i", lambda task: partial(_random_game, task)),
-    "greedy-game": ("tpu-v4i", lambda task: partial(_greedy_game, task)),
-    "simulate random-game": ("tpu-v4i", lambda task: partial(time_plan, task, _random_game(task))),
-    "validate random-game": ("tpu-v4i", lambda task: partial(violations, task, _random_game(task))),
-    "traffic bound": ("nnp-i", lambda task: partial(traffic_bound_ps, task)),
+STAGES: Final[dict[str, tuple[str, Callable[[Task], MemoryPlan]]]] = {
+    "native": ("nnp-i", native_plan),
+    "native-streamed": ("tpu-v4i", native_plan),
+    "density": ("nnp-i", density_greedy),
 }
-"""Chip of each stage, nnp-i with resident and tpu-v4i with streamed weights, and what prepares it."""
+"""Chip of each stage, nnp-i with resident and tpu-v4i with streamed weights, and what compiles the task."""
 
 
 def measure(run: Record) -> Record:

@@ -18,9 +18,8 @@ import gymnasium as gym
 
 import memplace_agents
 from benchmarks.experiments import slices
-from benchmarks.experiments.suite import ENDLESS, best_cheap
+from benchmarks.experiments.suite import ENDLESS, IDS, best_cheap, with_variant
 from benchmarks.harness import Experiment, Records, Row, data, field, milliseconds, table
-from benchmarks.ids_file import IDS, with_variant
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.envs.best_known import best_known

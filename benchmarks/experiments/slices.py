@@ -2,8 +2,7 @@
 
 The curve: density-greedy on the programs of `CURVE` on the chips of `CHIPS`, at the chip's own dtype, for each share
 of `SHARES`; None is without slices. The gains: every id `MemPlace-<name>-v0`, without slices and at `SHARE`, by
-density-greedy and by the exact agent, which stops after `SECONDS`. The games: those of `GAMES`, without slices and at
-their share, by the greedy player and by the exact agent, which stops after `GAME_SECONDS`. Seconds are processor
+density-greedy and by the exact agent, which stops after `SECONDS`. Seconds are processor
 seconds of one core.
 """
 
@@ -16,15 +15,12 @@ from itertools import product
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import gymnasium as gym
-
 import memplace_agents
 from benchmarks.harness import SHOWN, Columns, Experiment, Records, Row, data, field, milliseconds, table
 from benchmarks.ledger import Record
 from memplace_agents.search.agent import Agent
 from memplace_agents.solution import Solution
 from memplace_env._lib.errors import MemPlaceError
-from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import accelerator_names
@@ -35,13 +31,6 @@ CHIPS: Final = accelerator_names()
 SHARES: Final = (None, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 SHARE: Final = 0.1
 SECONDS: Final = 10.0
-GAMES: Final = {
-    "MallocGame-ResNet50-intel-npu-4000-v0": 0.1,
-    "MallocGame-ALBERT-edge-tpu-v0": 0.25,
-    "MallocGame-Swin-tiny-edge-tpu-v0": 0.25,
-    "MallocGame-GPT2-v0": 0.1,
-}
-GAME_SECONDS: Final = 60.0
 LEAST: Final = 1.02
 """Latency without slices over that with them from which a gain is counted. Our choice."""
 MOST_TIMES: Final = 3.0
@@ -56,11 +45,8 @@ def settings(records: Records = ()) -> list[Record]:
         {"table": "curve", "name": name, "accelerator": chip, "slices": share}
         for name, chip, share in product(CURVE, CHIPS, SHARES)
     ]
-    games = [
-        {"table": "games", "name": name, "slices": share} for name, fine in GAMES.items() for share in (None, fine)
-    ]
     names = Formulation.ONE_SHOT.traits.settings
-    return curve + games + [{"table": "gains", "name": n, "slices": share} for n in names for share in (None, SHARE)]
+    return curve + [{"table": "gains", "name": n, "slices": share} for n in names for share in (None, SHARE)]
 
 
 def measure(run: Record) -> Record:
@@ -71,16 +57,6 @@ def measure(run: Record) -> Record:
         except MemPlaceError as error:
             return {**run, "refused": str(error)}
         return {**run, **_problem(env), **_solved(env, "density", memplace_agents.DensityGreedy())}
-    if run["table"] == "games":
-        game = gym.make(run["name"], slices=run["slices"]).unwrapped
-        assert isinstance(game, MallocGameEnv)
-        cheap = _solved(game, "cheap", memplace_agents.GreedyPlayer())
-        return {
-            **run,
-            "tensors": game.task.program.num_tensors,
-            **cheap,
-            **_solved(game, "exact", memplace_agents.Exact(), time_limit=GAME_SECONDS),
-        }
     traits = Formulation.ONE_SHOT.traits
     settings = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
     env = OneShotEnv(**settings, slices=run["slices"])
@@ -93,7 +69,7 @@ def _problem(env: OneShotEnv) -> Record:
     return {"tensors": program.num_tensors, "native_s": env.problem.native_report.latency_s}
 
 
-def _solved(env: OneShotEnv | MallocGameEnv, called: str, agent: Agent[Any], **limits: Any) -> Record:
+def _solved(env: OneShotEnv, called: str, agent: Agent[Any], **limits: Any) -> Record:
     began = time.process_time()
     solution: Solution = agent.solve(env, budget=10**9, **limits)
     took = time.process_time() - began
@@ -136,27 +112,17 @@ class Pair(NamedTuple):
         """Latency of the exact agent's plan without slices over that of the best plan with them."""
         return float(self.whole["exact_s"] / best_s(self.sliced))
 
-    @property
-    def share(self) -> float:
-        """Share of the slices."""
-        return float(self.sliced["slices"])
-
 
 def best_s(record: Record) -> float:
     """Return the latency of the better of the exact agent's plan and the one without a search."""
-    return float(min(record["exact_s"], record["density_s" if "density_s" in record else "cheap_s"]))
-
-
-def pairs(records: Records) -> list[Pair]:
-    """Return what was measured both ways."""
-    whole = {(r["table"], r["name"]): r for r in records if r["slices"] is None}
-    return [Pair(whole[r["table"], r["name"]], r) for r in records if r["slices"] is not None]
+    return float(min(record["exact_s"], record["density_s"]))
 
 
 def gains(records: Records) -> list[Pair]:
     """Return the ids, largest gain first."""
-    found = pairs([record for record in records if record["table"] == "gains"])
-    return sorted(found, key=lambda pair: -pair.gain)
+    found = {(r["name"], r["slices"]): r for r in records if r["table"] == "gains"}
+    pairs = [Pair(found[name, None], record) for (name, share), record in found.items() if share is not None]
+    return sorted(pairs, key=lambda pair: -pair.gain)
 
 
 def shown(records: Records) -> list[Pair | list[Pair]]:
@@ -238,11 +204,6 @@ EXPERIMENTS = [
                 chips,
             ),
             "docs/slices.md#gains": table(COLUMNS, shown, summary),
-            "docs/slices.md#games": table(
-                {"id, share": lambda pair: f"{pair.whole['name']}, {pair.share:g}"}
-                | {head: cell for head, cell in COLUMNS.items() if head != "id"},
-                lambda records: pairs([record for record in records if record["table"] == "games"]),
-            ),
             "docs/data/slices.csv": data(
                 {
                     "id": lambda pair: pair.whole["name"],

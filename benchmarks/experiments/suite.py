@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import memplace_agents
-from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, setting_text, table
-from benchmarks.ids_file import IDS, with_ids
+from benchmarks.harness import ROOT, Columns, Experiment, Records, data, setting_text, table
 from benchmarks.ledger import Record
 from memplace_agents.auto import Portfolio
 from memplace_agents.exact.clock import Clock
@@ -50,6 +49,8 @@ from memplace_env.program.zoo import zoo_names, zoo_path
 from memplace_leaderboard.suite import LEAST_GAIN
 
 FIELDS = ("formulation", "workload", "accelerator")
+IDS = "memplace_env/envs/ids.json"
+"""The file of registered ids, from the root: settings by formulation and name, and their variants."""
 FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
     Path(__file__).parents[1].joinpath("data", "first-ids.json").read_text("utf-8")
 )
@@ -318,6 +319,41 @@ def ids(records: Records) -> dict[str, dict[str, Record]]:
     return table
 
 
+def with_ids(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file with other settings of names by formulation; variants stay as far as their names do."""
+    variants = _registered()["variants"]
+    for variant in variants.values():
+        for formulation, entries in table.items():
+            if isinstance(variant[formulation], list):
+                variant[formulation] = [name for name in variant[formulation] if name in entries]
+    return _text({**table, "variants": variants})
+
+
+def with_variant(end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str] | Mapping[str, Any]]) -> str:
+    """Return the file with another variant: what it adds to settings, and of which names, by formulation.
+
+    Names with settings of their own need not be registered without the variant.
+    """
+    table = _registered()
+    table["variants"][end] = {"settings": settings, **names}
+    return _text(table)
+
+
+def _registered() -> dict[str, Any]:
+    return dict(json.loads((ROOT / IDS).read_text("utf-8")))
+
+
+def _text(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file: an id or a variant a line."""
+    parts = [
+        f'"{part}": {{\n'
+        + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
+        + "\n}"
+        for part, entries in table.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def best_s(record: Record) -> float:
     """Return the latency of the best plan of a setting."""
     return float(record.get("plan_s", record["cheap_s"]))
@@ -349,58 +385,6 @@ def shown(records: Records) -> list[Record]:
     return sorted(chosen(records), key=lambda record: round(headroom(record) - 1, 6))[EVERY // 2 :: EVERY]
 
 
-class LeftOut(NamedTuple):
-    """A program that has no id in a formulation.
-
-    Attributes:
-        name: its name.
-        reasons: why, by formulation; empty if it has an id there or was not measured.
-        most: its largest headroom where it has no id.
-    """
-
-    name: str
-    reasons: dict[Formulation, str]
-    most: float
-
-
-def left_out(records: Records) -> list[LeftOut]:
-    """Return the programs that have no id in a formulation."""
-    rows = []
-    for name in zoo_names():
-        own = {kind: [r for r in records if (r["workload"], r["formulation"]) == (name, kind)] for kind in FORMULATIONS}
-        reasons = {kind: _why(found) for kind, found in own.items()}
-        missing = [record for kind, found in own.items() if reasons[kind] for record in found]
-        most = max((headroom(a) for record in missing for a in record["tried"] if "cheap_s" in a), default=0.0)
-        rows.append(LeftOut(name, reasons, most))
-    return [row for row in rows if any(row.reasons.values())]
-
-
-def reason(kind: Formulation) -> Callable[[Row], str]:
-    """Return a cell: why a program has no id in a formulation."""
-    return lambda row: row.reasons[kind]
-
-
-def _why(records: Records) -> str:
-    """Return the reason why a program has no id; empty if it has one or was not measured."""
-    tried = [attempt for record in records for attempt in record["tried"]]
-    if not tried or chosen(records):
-        return ""
-    played = [attempt for attempt in tried if "cheap_s" in attempt]
-    if not played:
-        return "too many ops" if any("ops" in attempt for attempt in tried) else "it fits nowhere"
-    open_gaps = [
-        attempt for attempt in played if "plan_s" in attempt and attempt["plan_s"] > (1 + SOLVED) * attempt["bound_s"]
-    ]
-    most = max(headroom(attempt) for attempt in played)
-    text = f"at most {most - 1:.1%} was found" if most > 1 else "nothing was found"
-    return text + (f"; not solved in {len(open_gaps)} of {len(played)} settings" if open_gaps else "")
-
-
-LEFT_OUT: Columns = {
-    "program": itemgetter(0),
-    "no one-shot id because": reason(Formulation.ONE_SHOT),
-    "no game's id because": reason(Formulation.GAME),
-}
 EXPERIMENTS = [
     Experiment(
         "suite",
@@ -409,15 +393,11 @@ EXPERIMENTS = [
             "docs/programs.md#ids": table(
                 columns(lambda ms: f"{round(ms, 6):.3f}", lambda share, digits: f"{round(share, 6):.{digits}%}"), shown
             ),
-            "docs/programs.md#left out": table(
-                LEFT_OUT, lambda records: sorted(left_out(records), key=lambda row: -row.most)[:MOST_ROWS]
-            ),
             "docs/data/ids.csv": data(
                 columns(lambda ms: round(ms, 6), lambda share, digits: round(share, 6))
                 | {"by the rule": lambda record: "yes" if passes(record, record) else "no"},
                 chosen,
             ),
-            "docs/data/left-out.csv": data(LEFT_OUT, left_out),
             IDS: lambda records: with_ids(ids(records)),
         },
         begun,

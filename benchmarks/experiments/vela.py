@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import csv
 import math
+import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmarks.harness import Columns, Experiment, Records, Render, table
+from benchmarks.harness import ROOT, Columns, Experiment, Records, Render, table
 from benchmarks.ledger import Record
-from benchmarks.vela_networks import networks
 from memplace_env._lib.units import PS
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.machine.costs import op_times
@@ -37,6 +41,19 @@ BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
 and rank correlation of layers, see `least_rank`."""
 UNSEEN = BOUNDS | {"mean": 0.15, "worst": 0.35}
 """The same for networks of families that no formula had seen when they were chosen, `vela-unseen`."""
+
+
+_UNPACKED: Final[list[TemporaryDirectory[str]]] = []
+"""Removed when the process ends."""
+
+
+@cache
+def networks() -> Path:
+    """Return a folder with the archive's folders `vela`, `vela-more` and `vela-unseen`."""
+    _UNPACKED.append(TemporaryDirectory())
+    with tarfile.open(ROOT / "benchmarks" / "data" / "vela.tar.xz") as archive:
+        archive.extractall(_UNPACKED[-1].name, filter="data")
+    return Path(_UNPACKED[-1].name)
 
 
 def chip_of(row: Row) -> Accelerator:

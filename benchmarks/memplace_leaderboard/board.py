@@ -5,19 +5,77 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from memplace_leaderboard import leaderboard_tables
+from memplace_env._lib.threads import cached_property
+from memplace_leaderboard import leaderboard_tables, references
+from memplace_leaderboard.cells import Knowledge, Latencies
 from memplace_leaderboard.checks import OnProgress, check_originals
+from memplace_leaderboard.free_rules import computed_rows, is_rule
+from memplace_leaderboard.leaderboard_tables import Remarks
 from memplace_leaderboard.pinned import task_of
 from memplace_leaderboard.rerun_record import RerunRecord
 from memplace_leaderboard.row_names import check_unique
-from memplace_leaderboard.standings import StandingsRow
+from memplace_leaderboard.same_plans import same_plans
+from memplace_leaderboard.standings import StandingsRow, standings
 from memplace_leaderboard.submission import Meta, Standing, Submission
-from memplace_leaderboard.suite import load_suite
-from memplace_leaderboard.suite_board import SuiteBoard
+from memplace_leaderboard.suite import Suite, load_suite
+
+
+@dataclass(frozen=True)
+class SuiteBoard:
+    """All submissions to one suite.
+
+    Attributes:
+        suite: the suite.
+        submitted: all that were submitted to it, in the order of tracks and names.
+    """
+
+    suite: Suite
+    submitted: tuple[Submission, ...]
+
+    def of_track(self, name: str) -> list[Submission]:
+        """Return what was submitted to a track."""
+        return [played for played in self.submitted if played.meta.track == name]
+
+    @cached_property
+    def submissions(self) -> tuple[Submission, ...]:
+        """The rows: what was submitted, without rules that do not search, and the rules as the board plays them."""
+        searches = [played for played in self.submitted if not is_rule(played.meta)]
+        rules = (computed_rows(self.suite, self.suite.track(name), self.of_track(name)) for name in self.tracks)
+        return (*searches, *chain.from_iterable(rules))
+
+    @cached_property
+    def tracks(self) -> list[str]:
+        """Names of the tracks that have submissions, in the suite's order."""
+        return [name for name in self.suite.tracks if self.of_track(name)]
+
+    @cached_property
+    def baselines(self) -> Latencies:
+        """Latencies of the baselines."""
+        suite = self.suite
+        return {name: references.baselines(suite, suite.track(name), self.of_track(name)) for name in self.tracks}
+
+    @cached_property
+    def known(self) -> Knowledge:
+        """Best known plans and bounds."""
+        return {name: references.known(self.suite, self.suite.track(name), self.submitted) for name in self.tracks}
+
+    @cached_property
+    def rows(self) -> list[StandingsRow]:
+        """The standings."""
+        return standings(self.suite, self.submissions, baselines=self.baselines, known=self.known)
+
+    def remarks(self, mine: Meta | None = None) -> Remarks:
+        """Return what is said of rows beside their figures; `mine` is the submission whose row is marked."""
+        searches = [played for played in self.submissions if not played.computed]
+        return Remarks(
+            reruns={(p.meta.track, p.meta.name): p.rerun for p in searches if p.rerun is not None},
+            same_plans=same_plans(self.suite, searches),
+            mine=None if mine is None else (mine.track, mine.name),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,8 +156,8 @@ class Board:
         Raises:
             LeaderboardError: if the folder holds something else, or Plotly is missing.
         """
-        from memplace_leaderboard.page import build_page
         from memplace_leaderboard.page.data import page_data
+        from memplace_leaderboard.page.site import build_page
 
         data = page_data(title, self.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
         return build_page(out, data)

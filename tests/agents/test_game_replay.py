@@ -35,7 +35,7 @@ def losses(plans_of: Callable[[Task], list[MemoryPlan]], max_ops: int, tasks: in
     @given(game_tasks(programs(max_ops)))
     def replay(task: Task) -> None:
         problem = MallocGameProblem(task)
-        if problem.tables.prefetch_ps.all():
+        if problem.tables.costs.prefetch_ps.all():
             plans = plans_of(problem.task)
             found.extend(replayed_ps(problem, plan) / time_plan(task, plan).latency_ps - 1 for plan in plans)
 

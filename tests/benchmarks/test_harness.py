@@ -15,6 +15,8 @@ from benchmarks.harness import Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 
 EVERY = command.all_experiments()
+MINUTES = ("best-known", "leaderboard")
+"""Experiments that take minutes to show: they play the rules on all registered ids, or replay plans of them."""
 PAGE = "before\n<!-- rows:begin -->\nold\n<!-- rows:end -->\nafter\n"
 
 
@@ -77,7 +79,9 @@ def test_the_command_ends_with_differences(
     assert "Squares." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", sorted(EVERY))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in MINUTES)) for name in sorted(EVERY)]
+)
 def test_pages_are_what_the_records_give(name: str) -> None:
     again = f"run: python -m benchmarks run {name} --recorded --write"
     assert EVERY[name].differences() == [], again

@@ -1,9 +1,12 @@
 """The campaign of proofs: what counts as before and now, and the plans that are kept."""
 
+import copy
+import tomllib
+
 import pytest
 
-from benchmarks import leaderboard_known, proofs
-from benchmarks.experiments import learning
+from benchmarks import harness
+from benchmarks.experiments import leaderboard, learning, proofs
 from memplace_agents import make_agent
 from memplace_env.envs.best_known import best_known
 from memplace_env.placement.simulator import evaluate_plan
@@ -21,19 +24,17 @@ def record(env_id, latency_ps, bound_ps, known=(200, 100), series=proofs.NOW):
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
-    monkeypatch.setattr(proofs, "RESULTS", tmp_path / "proofs.jsonl")
-    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
-    ledger = proofs.Ledger(proofs.RESULTS, proofs.FIELDS)
-    return ledger.add
+    """Adds a record; there is none before, and no plan."""
+    campaigns = leaderboard.campaigns()
+    monkeypatch.setattr(leaderboard, "campaigns", lambda: copy.deepcopy(campaigns))
+    monkeypatch.setattr(harness, "RECORDS", tmp_path)
+    return lambda record: proofs.PROOFS.open().add(record)
 
 
 def test_before_is_what_was_known_before_the_first_record():
-    rows = [record(GAME, 150, 100), record(GAME, 120, 110, known=(150, 100))]
-    known = proofs.known_gaps(rows)
-    assert known[GAME] == 1.0
-    assert known[MAP] == best_known()[MAP].best_ps / best_known()[MAP].bound_ps - 1
-    before, now = proofs.gaps(rows[1:], known)
-    assert (before.tolist(), now.tolist()) == ([1.0], [pytest.approx(120 / 110 - 1, rel=1e-4)])
+    rows = [record(GAME, 150, 100), record(GAME, 120, 110, known=(150, 100)), record(MAP, 120, 100, series="before")]
+    assert proofs.gaps_before(rows) == {GAME: 1.0, MAP: pytest.approx(0.2)}
+    assert proofs.gap(rows[1]) == pytest.approx(120 / 110 - 1, rel=1e-4)
 
 
 def test_the_highest_bound_of_todays_agent_counts(recorded):
@@ -57,15 +58,15 @@ def test_best_known_takes_bound_and_plan(recorded):
     known = best_known()[MAP]
     recorded(record(MAP, known.best_ps, known.bound_ps - 5))
     with pytest.raises(SystemExit, match="no plan in"):
-        leaderboard_known.known([])
+        leaderboard.known(suites=())
     solution = make_agent("native").solve(MAP)
     proofs.keep(MAP, solution.report.latency_ps, solution.plan)
-    row = leaderboard_known.known([])[MAP]
+    row = tomllib.loads(leaderboard.known(suites=()))[MAP]
     assert row["bound_ps"] == known.bound_ps - 5
     assert row["best_ps"] < solution.report.latency_ps
     recorded(record(MAP, known.best_ps, 2 * known.best_ps))
     with pytest.raises(SystemExit, match="below the bound"):
-        leaderboard_known.known([])
+        leaderboard.known(suites=())
 
 
 def test_no_run_of_ours_is_faster_than_the_best_known_plan():

@@ -67,7 +67,7 @@ def test_kernels_equal_the_reference(task, order, seed):
         seen = batch.observe()[0]
         np.testing.assert_allclose(seen, np.array(plain.observation(native), dtype=np.float32), rtol=1e-6, atol=1e-7)
         assert ((seen >= 0) & (seen <= 1)).all()
-        assert problem.assignments(states)[0].tolist() == plain.assignment()
+        assert problem.levels(states)[0].tolist() == plain.tensor_levels()
         if plain.over:
             break
         action = rng.integers(3, size=1)
@@ -105,8 +105,8 @@ def test_where_weights_stay_all_bytes_are_granted(task, order, seed):
     states = problem.new_states(1)
     while not problem.done(states)[0]:
         problem.play(states, rng.integers(3, size=1))
-    wanted = np.append(problem.assignments(states)[0], task.backing)[problem.one_shot.decision_of]
-    assert reference_compiler.granted(task, wanted.tolist(), "weights-before-results") == wanted.tolist()
+    wanted = problem.levels(states)[0].tolist()
+    assert reference_compiler.granted(task, wanted, "weights-before-results") == wanted
     scores = problem.scores(states)
     if scores.reassigned[0] == 0:
         assert scores.latency_s[0] == problem.latency_s(states)[0]
@@ -185,7 +185,7 @@ def test_two_levels_have_no_middle_one():
         assert env.action_masks()[2]
         _, _, over, _, info = env.step(1)
         assert (info["played"], info["illegal"]) == (2, True)
-    assert (env.assignment() == 1).all()
+    assert (env.levels() == 1).all()
 
 
 def test_forms_hold_the_same():

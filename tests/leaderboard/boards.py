@@ -14,8 +14,7 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split
 from memplace_leaderboard.entry import Entry, Point
 from memplace_leaderboard.leaderboard_tables import Remarks
-from memplace_leaderboard.page.content import PageData
-from memplace_leaderboard.page.data import page_data
+from memplace_leaderboard.page.data import PageData, page_data
 from memplace_leaderboard.rerun_record import RerunRecord
 from memplace_leaderboard.standings import standings
 from memplace_leaderboard.submission import Meta, Submission, Training

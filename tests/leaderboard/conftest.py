@@ -14,7 +14,7 @@ PLAN = "#view=plan&form=game&id=MallocGame-Evoformer-pairs-v0"
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory):
-    from memplace_leaderboard.page import build_page
+    from memplace_leaderboard.page.site import build_page
     from tests.leaderboard.boards import small_page
 
     return build_page(tmp_path_factory.mktemp("page") / "site", small_page()).as_uri()

@@ -14,6 +14,7 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.testing import check_simulator
 from memplace_leaderboard import checks, jobs, machine_reference, running, verifying
+from memplace_leaderboard.board import SuiteBoard
 from memplace_leaderboard.cells import cells, counting_ids
 from memplace_leaderboard.drawn_machines import (
     MACHINES,
@@ -28,7 +29,6 @@ from memplace_leaderboard.machine_reference import find_reference
 from memplace_leaderboard.meta_file import read_meta
 from memplace_leaderboard.pinned import baseline_plan, make_env, task_of
 from memplace_leaderboard.suite import REFERENCE, load_suite
-from memplace_leaderboard.suite_board import SuiteBoard
 from tests.leaderboard.tampering import change, change_meta, refused
 
 MAP, GAME = "MemPlace-NeRF-intel-npu-4000-v0", "MallocGame-R3D-18-edge-tpu-v0"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.leaderboard import RERUNS, SUBMISSIONS
+from benchmarks.experiments.leaderboard import RERUNS, SUBMISSIONS
 from memplace_leaderboard.rerun_record import read_records
 from memplace_leaderboard.rerunning import run_again
 from memplace_leaderboard.verifying import read

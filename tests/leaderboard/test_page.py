@@ -8,7 +8,8 @@ import pytest
 from memplace_env._lib.errors import LeaderboardError, VisualizationError
 from memplace_leaderboard import free_rules
 from memplace_leaderboard.board import Board
-from memplace_leaderboard.page import PageData, build_page
+from memplace_leaderboard.page.data import PageData
+from memplace_leaderboard.page.site import build_page
 from memplace_leaderboard.verifying import read
 from tests.source import ROOT
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from benchmarks.leaderboard import SUBMISSIONS
+from benchmarks.experiments.leaderboard import SUBMISSIONS
 from memplace_agents.registry import make_agent
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.app import app

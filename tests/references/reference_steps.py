@@ -161,13 +161,13 @@ class Steps:
         self.levels[self.entry] = level
         return before - self.estimate(), level
 
-    def assignment(self) -> list[int]:
-        sliced = self.task.program.slices is not None
-        levels = [self.task.backing] * (len(self.size) if sliced else 2 * len(self.ops))
+    def tensor_levels(self) -> list[int]:
+        levels = [self.task.backing] * len(self.size)
         for entry, level in self.levels.items():
             own = self.own(level)
             assert own is not None
-            levels[entry] = own
+            for tensor in self.members[entry]:
+                levels[tensor] = own
         return levels
 
     # What is seen.

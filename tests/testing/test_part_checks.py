@@ -158,7 +158,7 @@ def test_good_simulators_pass(simulator):
         ),
         ("stall_ps", lambda value: value / 2, "stall_ps must be integers of shape .*, not float64"),
         ("port_ps", lambda value: value.T, "port_ps must be integers of shape"),
-        ("peak_bytes", lambda value: -value, "peak_bytes holds -.*nothing there can be negative"),
+        ("peak_bytes", lambda value: -value, "peak_bytes holds -.*the least that it can hold is 0"),
         ("bound_by", lambda value: value * 0 + 7, "bound_by holds 7; levels are 0..2"),
         ("bytes_moved", lambda value: None, "bytes_moved must be integers"),
         ("energy_j", lambda value: float("nan"), "energy_j is nan"),

@@ -10,7 +10,7 @@ from memplace_env.envs.malloc_game.state import MASK, USE
 from memplace_env.envs.malloc_game.step import observe_state, step_state
 
 
-@kernel
+@kernel(borrows=True)
 def follow_until(tables, layout, state, preferences, use):
     """Play along preferences int8[U] until use number `use` is next, then go on to the next decision with a choice."""
     while state[MASK] != 0 and state[USE] < use:
@@ -20,8 +20,8 @@ def follow_until(tables, layout, state, preferences, use):
 
 
 @kernel
-def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, actions, node, observations):
-    """Play an action in a node of each game's tree, and the forced decisions after it; observe the new node.
+def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, actions, node, rows, first, last):
+    """Play an action in a node of the trees of games first..last-1, and the forced decisions after it; observe it.
 
     Args:
         tables, layout, unchanging, states, profiles: the roots, see `step.step_all`; only read.
@@ -29,14 +29,14 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         parents: int64[B], node to play in; 0 for the root.
         actions: int64[B].
         node: number of the new node, from 1.
-        observations: float32[B, 546], filled with those of the new nodes.
+        rows: float32[B, 546], filled with observations of the new nodes.
     """
-    for game in range(len(parents)):
-        own, where, parent = at(tables, game), at(layout, game), parents[game]
+    for game in range(first, last):
+        its_tables, its_layout, parent = at(tables, game), at(layout, game), parents[game]
         state, profile = nodes[0][game, node - 1], nodes[1][game, node - 1]
         if parent == 0:
             state[:], profile[:] = at(states, game), profiles[game]
         else:
             state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
-        step_state(own, where, state, actions[game], True, profile)
-        observe_state(own, where, state, at(unchanging, game), profile, observations, game)
+        step_state(its_tables, its_layout, state, actions[game], True, profile)
+        observe_state(its_tables, its_layout, state, at(unchanging, game), profile, rows, game)

@@ -5,6 +5,8 @@ In shapes `B` denotes the games and `N` the nodes of a tree, one for the root an
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -45,17 +47,9 @@ class RulesModel:
     def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
         """Play actions int64[B] in the states of the nodes `parents` int64[B]; see `SearchModel`."""
         game, batch = self._games.game, self._games.batch
-
-        def chunk(first: int, last: int) -> None:
-            some = slice(first, last)
-            expand_nodes(
-                *(part.part(first, last) for part in batch.parts),
-                batch.profiles[some],
-                (self._states[some], self._profiles[some]),
-                *(parents[some], actions[some], node, self._observations[some]),
-            )
-
-        in_chunks(chunk, len(parents))
+        nodes = self._states, self._profiles
+        move = parents, actions, node, self._observations
+        in_chunks(partial(expand_nodes, *batch.parts, batch.profiles, nodes, *move), len(parents))
         states = self._states[:, node - 1]
         self._points[:, node] = game.points(states)
         rewards = self._points[:, node] - self._points[self._index, parents]

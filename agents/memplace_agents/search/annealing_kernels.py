@@ -13,7 +13,7 @@ from memplace_env.envs.malloc_game.rules import play
 from memplace_env.envs.malloc_game.state import COPY, ESTIMATE, MASK, NO_COPY, USE
 
 
-@kernel
+@kernel(borrows=True)
 def nearest_legal(mask, preferred):
     """Return the preferred action if it is legal, else the nearest one that is.
 
@@ -27,7 +27,7 @@ def nearest_legal(mask, preferred):
     return second if mask >> second & 1 else 3 - preferred - second
 
 
-@kernel
+@kernel(borrows=True)
 def follow(tables, layout, state, preferences):
     """Finish a state along preferences int8[U]."""
     # The mask of a finished game is 0.
@@ -99,7 +99,7 @@ def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, bes
     return best_latency
 
 
-@kernel
+@kernel(borrows=True)
 def _replay(tables, layout, state, preferences, free, saved, stride):
     """Finish a state along the preferences and return its latency in ps.
 

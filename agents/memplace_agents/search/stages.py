@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from memplace_agents.optimality import contradicts, is_optimal, surviving_bound
 from memplace_agents.search.agent import Agent
@@ -25,15 +25,15 @@ class Stage(NamedTuple):
         agent: the agent that searches.
         share: fraction of the budget and time that are left.
         name: name of its stage result; None for the agent's.
-        measured: True to leave it out if something can be proven, False if nothing can: with a black-box simulator or
-            noisy measurements; None to leave it out never.
-        proof: True for an `Exact`, which breaks ties itself.
+        only_if: "provable": only under the cost arrays without noise, where proofs are possible; "measured": only where
+            they are not; None: always.
+        proof: True for an `Exact`, which breaks ties itself, so that `finish` need not.
     """
 
     agent: Agent[Any]
     share: float = 1.0
     name: str | None = None
-    measured: bool | None = None
+    only_if: Literal["provable", "measured"] | None = None
     proof: bool = False
 
 
@@ -65,11 +65,12 @@ def run_stages(
         finish: called after the last stage, unless that was a proof or nothing can be proven.
     """
     provable = not (evaluator.env.task.is_black_box or evaluator.noisy)
+    kind = "provable" if provable else "measured"
     stage_results: list[StageResult] = []
     best, interrupted = Verdict(), True
     with suppress(KeyboardInterrupt):
         last, prover = stages[0], None
-        for stage in (stage for stage in stages if stage.measured is not provable):
+        for stage in (stage for stage in stages if stage.only_if in (None, kind)):
             if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, best.bound_s)):
                 break
             agent, share, name, *_ = last = stage

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memplace_env._lib.errors import LeaderboardError
+from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env.cli.agent_choice import look_in_this_folder
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_leaderboard.cli.leaderboard_board import Folders, page, replaying, table
-from memplace_leaderboard.cli.leaderboard_rerun import rerun as rerun_command
 
 if TYPE_CHECKING:
-    from memplace_leaderboard.submission import Training
+    from rich.progress import Progress as Bar
+
+    from memplace_leaderboard.board import Board
+    from memplace_leaderboard.checks import OnProgress
+    from memplace_leaderboard.submission import Submission, Training
 
 REFUSED = 1
-"""Exit code if a submission is refused."""
+"""Exit code if a submission is refused, or does not come out."""
+
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that 'memplace leaderboard run' wrote.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Read the submissions without replaying their plans.")]
+Reruns = Annotated[
+    Path | None,
+    typer.Option(
+        "--reruns",
+        metavar="FILE",
+        help="Record of 'memplace leaderboard rerun' that you trust; rows that are not in it are declared.",
+    ),
+]
 
 app = typer.Typer(
     help="Run agents on a suite, verify submissions of others, and draw the page.",
@@ -125,7 +142,6 @@ def run(
     Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
     by a judge in another process, which takes the time too. --json prints the folder and how many runs it has.
     """
-    from memplace_env.cli.agent_run import new_bar
     from memplace_env.cli.interrupts import in_thread
     from memplace_leaderboard import running
     from memplace_leaderboard.checks import expected
@@ -153,19 +169,8 @@ def run(
     )
     if check:
         running.check_contract(meta)
-    with new_bar(counted=True) as bar:
-        shown = bar.add_task(f"{meta.name} on {suite}", total=None)
-
-        def play() -> None:
-            running.run(
-                meta,
-                out,
-                machines=machines,
-                workers=workers,
-                ray=ray,
-                on_progress=lambda done, of: bar.update(shown, completed=done, total=of),
-            )
-
+    with _progress(f"{meta.name} on {suite}") as (bar, on_progress):
+        play = partial(running.run, meta, out, machines=machines, workers=workers, ray=ray, on_progress=on_progress)
         in_thread(play, bar, lambda: "the same command goes on where it was stopped")
     runs = len(list(expected(meta, loaded, loaded.track(track))))
     if json:
@@ -183,7 +188,7 @@ def verify(folders: Folders, json: JsonFlag = False) -> None:
     """
     from memplace_leaderboard.verifying import verify_all
 
-    with replaying() as on_progress:
+    with _progress("replaying") as (_, on_progress):
         replayed = verify_all(folders, on_progress)
     results = []
     for folder, outcome in zip(folders, replayed, strict=True):
@@ -199,11 +204,112 @@ def verify(folders: Folders, json: JsonFlag = False) -> None:
         raise typer.Exit(REFUSED)
 
 
-app.command("rerun", epilog="Example: memplace leaderboard rerun out/local-search --record reruns.jsonl --budget 10")(
-    rerun_command
-)
-app.command(epilog="Example: memplace leaderboard table out/local-search")(table)
-app.command(epilog="Example: memplace leaderboard page out/local-search --out site")(page)
+@app.command(epilog="Example: memplace leaderboard rerun out/local-search --record reruns.jsonl --budget 10")
+def rerun(
+    folders: Folders,
+    record: Annotated[
+        Path, typer.Option("--record", metavar="FILE", help="Record of reruns that is written to, outside the folders.")
+    ],
+    budget: Annotated[
+        list[str] | None, typer.Option("--budget", help="Run these budgets again only; repeat.", show_default="all")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="The module:Class of a submission: name it to allow its code to run.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, each with a core of its own.")] = 1,
+    json: JsonFlag = False,
+) -> None:
+    """Run the agents of submissions again, on this machine; exit code 1 if one does not come out.
+
+    What is deterministic has to find the same plans. Anything else is run with new seeds, and its shares of the gain
+    are tested against the submission's. The record says so for 'table --reruns' and 'page --reruns'; it names each
+    submission by the hash of its files. --json prints the records and errors.
+    """
+    from memplace_env.cli.interrupts import in_thread
+    from memplace_leaderboard.rerun_record import add_record
+    from memplace_leaderboard.rerunning import run_again
+    from memplace_leaderboard.verifying import verify as read_and_replay
+
+    for folder in folders:
+        if folder.resolve() in record.resolve().parents:
+            raise LeaderboardError(f"--record {record} is inside {folder}, where its author could write it.")
+    results: list[dict[str, Any]] = []
+    for folder in folders:
+        try:
+            with _progress("replaying") as (_, on_progress):
+                submission = read_and_replay(folder, on_progress)
+            if ":" in submission.meta.agent:
+                if submission.meta.agent != agent:
+                    raise LeaderboardError(
+                        f"{folder} names code of its own, {submission.meta.agent!r}, which would run; if you know it, "
+                        f"pass --agent {submission.meta.agent}."
+                    )
+                look_in_this_folder(agent)
+            with _progress(submission.meta.name) as (bar, on_progress):
+                again = partial(run_again, folder, submission, budget or (), workers=workers, on_progress=on_progress)
+                made = in_thread(again, bar, lambda: "nothing is recorded of this submission")
+        except MemPlaceError as error:
+            results.append({"folder": str(folder), "record": None, "error": str(error)})
+            line = f"refused: {error}"
+        else:
+            add_record(record, made)
+            results.append({"folder": str(folder), "record": asdict(made), "error": None})
+            line = f"ok: {folder}, {made.runs} runs, {made.text}; mean share {made.change:+.1%}."
+        if not json:
+            stdout().print(line, soft_wrap=True)
+    if json:
+        print_json(results)
+    if any(result["error"] for result in results):
+        raise typer.Exit(REFUSED)
+
+
+@app.command(epilog="Example: memplace leaderboard table out/local-search")
+def table(
+    folders: Folders,
+    reruns: Reruns = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All suites, tracks and budgets, not only the main table of the first folder.")
+    ] = False,
+    trust: Trust = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the standings as Markdown, after verifying the submissions; the row of the first folder is marked.
+
+    Rows that were run again are ranked; declared ones are in a table below. --json prints all rows.
+    """
+    submissions, board = _board(folders, trust, reruns)
+    if json:
+        print_json(board.to_json())
+        return
+    sys.stdout.write(board.markdown(submissions[0].meta, every))
+
+
+@app.command(epilog="Example: memplace leaderboard page out/local-search --out site")
+def page(
+    folders: Folders,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the page; index.html is in it.")],
+    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "MemPlace leaderboard",
+    plan_seeds: Annotated[
+        int | None,
+        typer.Option("--plan-seeds", min=1, help="Show plans of so many seeds only; a plan takes 2 to 50 kB."),
+    ] = None,
+    reruns: Reruns = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Mark the row of the first folder.")] = False,
+    trust: Trust = False,
+    json: JsonFlag = False,
+) -> None:
+    """Draw the leaderboard as a page that needs no server and no network, after verifying the submissions."""
+    from memplace_leaderboard.page.site import check_destination
+
+    check_destination(out)
+    submissions, board = _board(folders, trust, reruns)
+    with _progress("drawing plans") as (_, on_progress):
+        own = submissions[0].meta if mine else None
+        index = board.write_page(out, title, plan_seeds=plan_seeds, mine=own, on_progress=on_progress)
+    if json:
+        print_json({"page": str(index)})
+        return
+    stdout().print(f"Written: {index}", soft_wrap=True)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -228,3 +334,38 @@ def _training(ids: Sequence[str], plans: int, seconds: float) -> Training | None
     if not ids or not plans:
         raise LeaderboardError("--trained-on and --training-plans belong together; pass both.")
     return Training(tuple(ids), plans, seconds)
+
+
+def _board(folders: Sequence[Path], trust: bool, reruns: Path | None) -> tuple[list[Submission], Board]:
+    """Return the submissions, and the board of them."""
+    from memplace_leaderboard.board import Board
+    from memplace_leaderboard.rerun_record import read_records
+
+    submissions = _all(folders, trust)
+    return submissions, Board.of(submissions, {} if reruns is None else read_records(reruns))
+
+
+def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
+    """Return the submissions, or raise the first error; equal names are refused before anything is replayed."""
+    from memplace_leaderboard.folder import META
+    from memplace_leaderboard.meta_file import read_meta
+    from memplace_leaderboard.row_names import check_unique
+    from memplace_leaderboard.verifying import read, verified
+
+    metas = [read_meta(folder / META) for folder in folders if (folder / META).is_file()]
+    for where in {(meta.suite, meta.track) for meta in metas}:
+        check_unique(meta.name for meta in metas if (meta.suite, meta.track) == where)
+    if trust:
+        return [read(folder) for folder in folders]
+    with _progress("replaying") as (_, on_progress):
+        return verified(folders, on_progress)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[tuple[Bar, OnProgress]]:
+    """Show a progress bar, and yield it and what advances it."""
+    from memplace_env.cli.agent_run import new_bar
+
+    with new_bar(counted=True) as bar:
+        shown = bar.add_task(title, total=None)
+        yield bar, lambda done, of: bar.update(shown, completed=done, total=of)

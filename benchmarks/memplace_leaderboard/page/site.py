@@ -10,7 +10,7 @@ from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.report.plan_page.plans_page import script_json, shared_files, texts_in
-from memplace_leaderboard.page.content import PageData
+from memplace_leaderboard.page.data import PageData
 
 MARKER: Final = ".memplace-page"
 """File that marks a folder as a page, which may be replaced."""

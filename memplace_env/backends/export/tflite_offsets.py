@@ -1,4 +1,4 @@
-"""Offsets of a plan for TensorFlow Lite Micro: those in one arena, each for a tensor's whole life there."""
+"""Offsets for TensorFlow Lite Micro's arena, of the tensors that a plan keeps in fast memory all their life."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAST: Final = 0
 
 @dataclass(frozen=True)
 class OfflinePlan:
-    """The contents of the metadata, and why some tensors are left to be placed at run time.
+    """The contents of the metadata "OfflineMemoryAllocation", and why some tensors are left to be placed at run time.
 
     Attributes:
         offsets: by index of the file's tensors, bytes from the start of the arena; -1: at run time, or a constant.

@@ -1,7 +1,7 @@
-"""Sessions of ONNX Runtime that compute the same bits of an op in any model, but for types that it widens.
+"""Sessions of ONNX Runtime in which an op computes the same bits whatever model it stands in.
 
-Where it has no kernel for float16 or bfloat16 it casts to float32 and back, and leaves out the casts between two such
-ops, so that the neighbours of an op decide whether its operands are rounded.
+The exception are ops of float16 or bfloat16 that it has no kernel for: it casts to float32 and back, and leaves out the
+casts between two such ops, so that the neighbours of an op decide whether its operands are rounded.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def session_of(model: ModelProto, what: str) -> onnxruntime.InferenceSession:
+def session_of(model: ModelProto, label: str) -> onnxruntime.InferenceSession:
     """Return a session on one thread of the CPU, with nothing fused, repacked or planned ahead.
 
     Args:
-        model: at most 2 GB, so without weights.
-        what: name of the model in messages.
+        model: at most 2 GB as protobuf, so that large weights are inputs.
+        label: name of the model in messages.
 
     Raises:
         ExecutionError: ONNX Runtime cannot run it.
@@ -52,7 +52,7 @@ def session_of(model: ModelProto, what: str) -> onnxruntime.InferenceSession:
     try:
         return package.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the package's own exceptions have no base in common but this
-        raise ExecutionError(f"ONNX Runtime cannot execute {what}: {_reason(error)}") from error
+        raise ExecutionError(f"ONNX Runtime cannot execute {label}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.array_rows import AddressRows, row_of
 from memplace_env._lib.units import PS
+from memplace_env.envs.placement_env import shallow_copy
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -60,6 +60,7 @@ class Batch(ABC, Generic[Problem]):
         problems: as passed in, where `begin` has not replaced them.
         states: the states, which kernels change in place.
         heads: int64[B, HEAD], the first fields of all states, as of the last step or beginning.
+        has_black_box: whether a simulator evaluates the plans of any of the problems, or of one before `begin`.
     """
 
     HEAD: ClassVar[int]
@@ -74,6 +75,7 @@ class Batch(ABC, Generic[Problem]):
     def __init__(self, problems: Sequence[Problem], states: Sequence[Ints]) -> None:
         self.problems, self.states = list(problems), [state.copy() for state in states]
         self.heads = np.stack([state[: self.HEAD] for state in states])
+        self.has_black_box = any(problem.task.is_black_box for problem in {*problems})
         self._rows = [
             AddressRows(like, np.stack([problem.part_rows[part] for problem in problems]))
             for part, like in enumerate(problems[0].parts)
@@ -92,23 +94,17 @@ class Batch(ABC, Generic[Problem]):
     def fork(self) -> Self:
         """Return an independent copy; what is never changed is shared."""
         self._owns_rows = False
-        other = copy(self)
-        other.problems, other.states = [*self.problems], [state.copy() for state in self.states]
+        other = shallow_copy(self)
+        other.problems, other.states = self.problems.copy(), [state.copy() for state in self.states]
         other.heads, other._state_rows = self.heads.copy(), None
         return other
 
-    def __copy__(self) -> Self:
-        """Return a copy that shares everything."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
     @property
-    def parts(self) -> list[AddressRows]:
+    def parts(self) -> tuple[AddressRows, ...]:
         """`AddressRows` of each part of the problems, and of the states, for kernels."""
         if self._state_rows is None:
             self._state_rows = AddressRows(self.states[0], np.stack([row_of(state) for state in self.states]))
-        return [*self._rows, self._state_rows]
+        return *self._rows, self._state_rows
 
     @property
     def all_backing_ps(self) -> Ints:
@@ -136,6 +132,7 @@ class Batch(ABC, Generic[Problem]):
         if not self._owns_rows:
             self._rows, self._owns_rows = [AddressRows(like, rows.copy()) for like, rows in self._rows], True
         self.problems[index], self._constants = problem, {}
+        self.has_black_box |= problem.task.is_black_box
         for part, row in zip(self._rows, problem.part_rows, strict=True):
             part.rows[index] = row
 
@@ -149,7 +146,7 @@ class Batch(ABC, Generic[Problem]):
 
     def latency_s(self) -> NDArray[np.float64]:
         """Return float64[B], latencies in seconds by the cost arrays; what is undecided is in the backing memory."""
-        return self.heads[:, self.ESTIMATE].astype(np.float64) * PS
+        return self.heads[:, self.ESTIMATE] * PS
 
     def by_problem(self, which: Ints) -> dict[Problem, list[int]]:
         """Return the episodes `which` int64[n] by their problem."""

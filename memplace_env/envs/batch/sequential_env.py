@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -19,7 +18,7 @@ from memplace_env.envs.batch.batch import Batch, Problem
 from memplace_env.envs.many.drawn import Drawn
 from memplace_env.envs.many.draws import Draws, draws_of
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info
+from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info, shallow_copy
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import TaskOptions, resolve_task
@@ -69,14 +68,14 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
         observation: str,
         options: TaskOptions,
     ) -> None:
-        known = checked_flag("optimum", optimum)
+        optimum = checked_flag("optimum", optimum)
         self.programs = None if programs is None else draws_of(self.formulation, programs)
         self.reward = checked_choice("reward", reward, [*rewards, *(["gain"] if self.programs else [])])
         if self.programs is not None:
-            own = accelerator != self.formulation.traits.accelerator
-            arguments = {"workload": workload, "accelerator": own, "optimum": known, **options}
-            if given := [name for name, value in arguments.items() if value]:
-                raise EnvError(f"An environment that draws its programs takes no {', '.join(given)}.")
+            other_accelerator = accelerator != self.formulation.traits.accelerator
+            arguments = {"workload": workload, "accelerator": other_accelerator, "optimum": optimum, **options}
+            if superfluous := [name for name, value in arguments.items() if value]:
+                raise EnvError(f"An environment that draws its programs takes no {', '.join(superfluous)}.")
             first = self.drawn(self.programs.first)
             super().__init__(first.problem.task, render_mode, observation)
             self.turn_to(first)
@@ -86,7 +85,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
             task = resolve_task(workload, accelerator, **options)
             self.problem, self.scale = self.problem_of(task), SCALES.get(self.reward, 1.0)
             super().__init__(self.problem.task, render_mode, observation)
-            if known:
+            if optimum:
                 self.episode_info = optimum_info(task, partial(self.return_of, problem=self.problem, scale=self.scale))
         self._batch = self.new_batch([self.problem], [self.start_of(self.problem)])
         self.action_space: spaces.Discrete = spaces.Discrete(len(self.ACTIONS))
@@ -113,13 +112,13 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     @abstractmethod
     def play(
-        self, batch: Episodes, wanted: Ints, scale: float | NDArray[np.float64], seen: Any
+        self, batch: Episodes, actions: Ints, scale: float | NDArray[np.float64], seen: Any
     ) -> tuple[NDArray[np.float64], Info]:
         """Play an action in each episode of a batch.
 
         Args:
             batch: from `new_batch`.
-            wanted: int64[B], the actions.
+            actions: int64[B].
             scale: the `scale` of each episode, or of all.
             seen: filled with the observations after it, see `Batch.empty`.
 
@@ -173,11 +172,11 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
                 is over.
             MemPlaceError: naming what options cannot be resolved.
         """
-        given = checked_options(options)
-        start = self.checked_start(given)
+        checked = checked_options(options)
+        start = self.checked_start(checked)
         super().reset(seed=checked_seed(seed))
         if self.programs is not None:
-            self.turn_to(self.drawn(self.programs.draw(self.np_random, given)))
+            self.turn_to(self.drawn(self.programs.draw(self.np_random, checked)))
         self._begin(self.start_of(self.problem, start))
         info = self.first_infos(self._batch)
         if start is not None and "skipped" in info:
@@ -205,11 +204,11 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
         Raises:
             ActionError: if the action is no integer of 0..2, or the episode is over.
         """
-        wanted = self.checked_actions(action, ())
+        actions = self.checked_actions(action, ()).reshape(1)
         if self._is_over:
             raise ActionError("The episode is over; call reset() before the next step.")
         seen = self._batch.empty(1)
-        rewards, info = self.play(self._batch, wanted.reshape(1), self.scale, seen)
+        rewards, info = self.play(self._batch, actions, self.scale, seen)
         return self._shown(seen), rewards[0].item(), self._is_over, False, {**_scalars(info), **self.episode_info}
 
     def checked_actions(self, actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -265,7 +264,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
         The fork gets its own generator when it is reset.
         """
-        other = copy(self)
+        other = shallow_copy(self)
         other._batch = self._batch.fork()
         other._np_random = None
         return other
@@ -293,4 +292,4 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
 def _scalars(info: Info) -> dict[str, Any]:
     """Return the only row of infos: Python's numbers, and arrays."""
-    return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+    return {key: value.item() if value.ndim == 1 else value[0] for key, value in info.items()}

@@ -74,14 +74,14 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         return self.batch.legal()
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
-        wanted = self.env.checked_actions(actions, (self.num_envs,))
+        checked = self.env.checked_actions(actions, (self.num_envs,))
         seen = self.batch.empty(self.num_envs) if self._reused is None else self._reused
-        rewards, info = self.env.play(self.batch, wanted, self._scale, seen)
+        rewards, info = self.env.play(self.batch, checked, self._scale, seen)
         return self.env.form_of(seen), rewards, self.batch.done() & live, info
 
     def _begin(self, which: Bools, options: Mapping[str, Any], seeds: Sequence[int | None]) -> Info:
         rows, env, problems = np.flatnonzero(which).tolist(), self.env, self.batch.problems
-        given = self._checked_starts(options, rows)
+        option_states = self._checked_starts(options, rows)
         if env.programs is not None:
             # All are drawn and made before the first begins, so that a wrong option leaves everything as it was.
             drawn = [env.drawn(env.programs.draw(self._generator(row, seeds[row]), options)) for row in rows]
@@ -92,10 +92,10 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
             begun = [one.problem for one in drawn]
         else:
             begun = [problems[row] for row in rows]
-        starts = [env.start_of(*pair) for pair in zip(begun, given, strict=True)]
+        starts = [env.start_of(*pair) for pair in zip(begun, option_states, strict=True)]
         self.batch.begin(rows, begun, starts)
         info = env.first_infos(self.batch)
-        for row, state in zip(rows, given, strict=True):
+        for row, state in zip(rows, option_states, strict=True):
             if state is not None and "skipped" in info:
                 info["skipped"][row] -= state[self.batch.DECIDED]
         return info

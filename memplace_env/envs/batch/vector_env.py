@@ -90,9 +90,9 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         Raises:
             EnvError: for invalid seeds, options, masks or states.
         """
-        given = checked_options(options)
-        which, seeds = self._checked_mask(given.get("reset_mask")), self._checked_seeds(seed)
-        begun = self._begin(which, given, seeds)
+        checked = checked_options(options)
+        which, seeds = self._checked_mask(checked.get("reset_mask")), self._checked_seeds(seed)
+        begun = self._begin(which, checked, seeds)
         super().reset(seed=seeds[0])
         self._ended &= ~which  # only now: an option may name a program that does not exist
         info = {key: blank_info(value, self.num_envs) for key, value in self._first_info.items()}

@@ -129,18 +129,18 @@ def states_along(problem: MallocGameProblem | StepsProblem, plan: MemoryPlan, de
         ActionError: for numbers of decisions that are no integers.
         EnvError: for numbers of decisions out of range.
     """
-    wanted = integers(np.atleast_1d(decisions), (None,), "Numbers of decisions are integers")
-    if wanted.size and (wanted.min() < 0 or wanted.max() >= problem.num_decisions):
+    counts = integers(np.atleast_1d(decisions), (None,), "Numbers of decisions are integers")
+    if counts.size and (counts.min() < 0 or counts.max() >= problem.num_decisions):
         raise EnvError(
             f"An episode of {problem.num_decisions} decisions has states before decisions "
-            f"0..{problem.num_decisions - 1}, not {wanted.min()}..{wanted.max()}."
+            f"0..{problem.num_decisions - 1}, not {counts.min()}..{counts.max()}."
         )
     actions = nearest_actions(problem, plan) if isinstance(problem, MallocGameProblem) else problem.actions_of(plan)
-    states, found = problem.new_states(1), problem.new_states(len(wanted))
-    for decision in range(wanted.max(initial=-1) + 1):
-        if (wanted == decision).any():
-            found[wanted == decision] = states[0]
+    states, states_before = problem.new_states(1), problem.new_states(len(counts))
+    for decision in range(counts.max(initial=-1) + 1):
+        if (counts == decision).any():
+            states_before[counts == decision] = states[0]
             if isinstance(problem, MallocGameProblem):
                 problem.known.add(states[0])
         problem.play(states, actions[decision : decision + 1])
-    return found
+    return states_before

@@ -167,12 +167,12 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
         return GameBatch(problems, states, self.flat)
 
     def play(
-        self, batch: GameBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: Seen
+        self, batch: GameBatch, actions: Ints, scale: float | NDArray[np.float64], seen: Seen
     ) -> tuple[NDArray[np.float64], Info]:
         """Play an action int64[B] in each game, see `SequentialEnv.play`."""
-        moves = batch.step(wanted, seen, self.skip_forced)
+        moves = batch.step(actions, seen, self.skip_forced)
         fractions, latency_s = batch.settle(moves)
-        info = {"latency_s": latency_s, "played": moves.played, "illegal": moves.played != wanted}
+        info = {"latency_s": latency_s, "played": moves.played, "illegal": moves.played != actions}
         if self.skip_forced:
             info["skipped"] = moves.skipped
         return scale * fractions, info

@@ -53,7 +53,7 @@ def fill_flat(tables, layout, state, unchanging, profile, row):
     fill_progress(tables, layout, state, row[_FIRST_PROGRESS:_FIRST_MASK])
     fill_mask(state, row[_FIRST_MASK:_FIRST_BANDWIDTH])
     fill_bandwidth(tables, layout, state, row[_FIRST_BANDWIDTH:_FIRST_PROFILE])
-    now = min(state[OP], len(tables.compute_ps) - 1)
+    now = min(state[OP], len(tables.costs.compute_ps) - 1)
     cells = row[_FIRST_PROFILE:_FIRST_AHEAD].reshape(2 * COARSE, COARSE)
     sums = np.zeros((COARSE, 2 * COARSE), np.int32)
     # The ring's oldest op is the one after `now`; each eight ops from there on make a column.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -76,7 +77,7 @@ class GameBatch(Batch[MallocGameProblem]):
 
     def _draw_profiles(self, which: Ints) -> None:
         tables, layout, _, states = self.parts
-        in_chunks(lambda a, b: draw_profiles(tables, layout, states, which[a:b], self.profiles), len(which))
+        in_chunks(partial(draw_profiles, tables, layout, states, which, self.profiles), len(which))
 
     def step(self, actions: NDArray[np.integer], into: Seen, skip_forced: bool = False) -> Moves:
         """Play one decision in each game, and fill `into` with the observations after it.
@@ -86,24 +87,16 @@ class GameBatch(Batch[MallocGameProblem]):
             into: of B games, see `empty`.
             skip_forced: whether to go on with the decisions that have a single legal action.
         """
-        moves, wanted = np.empty((3, len(self)), dtype=np.int64), np.ascontiguousarray(actions, dtype=np.int64)
-
-        def chunk(a: int, b: int) -> None:
-            parts, kept = (part.part(a, b) for part in self.parts), (self.heads[a:b], self.profiles[a:b])
-            step_all(*parts, wanted[a:b], skip_forced, moves[:, a:b], *kept, part_of(into, a, b))
-
-        in_chunks(chunk, len(self))
+        count, actions = len(self.states), np.ascontiguousarray(actions, dtype=np.int64)
+        moves = np.empty((3, count), dtype=np.int64)
+        in_chunks(partial(step_all, *self.parts, actions, skip_forced, moves, self.heads, self.profiles, into), count)
         return Moves(*moves)
 
     def observe(self, which: Ints | None = None, into: Seen | None = None) -> Any:
         """Return the observations `Seen` of the games `which` int64[n], or of all, in `into` if that is given."""
         rows = np.arange(len(self)) if which is None else which
         seen = self.empty(len(rows)) if into is None else into
-
-        def chunk(a: int, b: int) -> None:
-            observe_all(*self.parts, rows[a:b], self.profiles, part_of(seen, a, b))
-
-        in_chunks(chunk, len(rows))
+        in_chunks(partial(observe_all, *self.parts, rows, self.profiles, seen), len(rows))
         return seen
 
     def empty(self, count: int) -> Any:
@@ -121,7 +114,7 @@ class GameBatch(Batch[MallocGameProblem]):
             Fractions float64[B]; latencies in seconds float64[B], of games that just ended by the black box if any.
         """
         saved, latency_s = moves.gains / self.all_backing_ps, self.latency_s()
-        if not any(problem.task.is_black_box for problem in {*self.problems}):
+        if not self.has_black_box:
             return saved, latency_s
         ended = np.flatnonzero(self.done() & (moves.played >= 0))
         for problem, same in self.by_problem(ended).items():
@@ -130,8 +123,3 @@ class GameBatch(Batch[MallocGameProblem]):
                 latency_s[same] = problem.final_latency_s(states)
                 saved[same] += problem.return_correction(states, latency_s[same])
         return saved, latency_s
-
-
-def part_of(observations: Seen, first: int, last: int) -> Seen:
-    """Return views of observations first..last-1."""
-    return observations.part(first, last) if isinstance(observations, Observations) else observations[first:last]

@@ -46,10 +46,10 @@ class KnownStates:
         if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (size,):
             kind = f"{state.dtype}{list(state.shape)}" if isinstance(state, np.ndarray) else type(state).__name__
             raise EnvError(f"A state of this game is int64[{size}], as get_state gives it, not {kind}.")
-        own = np.array(state)  # contiguous, no subclass, and out of reach for the caller
-        if int(_digest(own, _KEY)) not in self._digests and not is_reached(self._tables, self._layout, own):
+        checked = np.array(state)  # contiguous, no subclass, and out of reach for the caller
+        if int(_digest(checked, _KEY)) not in self._digests and not is_reached(self._tables, self._layout, checked):
             raise EnvError("No legal play of this game leads to this state; pass one that get_state gave, unchanged.")
-        return own
+        return checked
 
 
 @kernel

@@ -57,11 +57,6 @@ class Observations(NamedTuple):
     progress: NDArray[np.float32]
     action_mask: NDArray[np.int8]
 
-    def part(self, first: int, last: int) -> Observations:
-        """Return views of observations first..last-1."""
-        arrays: list[NDArray[Any]] = list(self)
-        return Observations(*(array[first:last] for array in arrays))
-
     def of(self, index: int) -> dict[str, NDArray[Any]]:
         """Return the observation of one state."""
         arrays: list[NDArray[Any]] = list(self)
@@ -172,8 +167,8 @@ def unchanging(program: Program, tables: Tables) -> Unchanging:
         tables.is_output[tensor],
         tables.last_use[tensor] == np.arange(program.num_uses),
         op,
-        tables.use_ps[:, 1] / whole,
-        tables.compute_ps[op] / whole,
+        tables.costs.use_ps[:, 1] / whole,
+        tables.costs.compute_ps[op] / whole,
     ]
     features = np.stack(columns, axis=1).astype(np.float32)
     padding = np.zeros((AHEAD, STATIC), np.float32)

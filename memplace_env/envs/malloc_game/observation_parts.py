@@ -35,27 +35,27 @@ from memplace_env.envs.malloc_game.rules import preview
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS, USE
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def fill_progress(tables, layout, state, into):
     """Fill float32[6], columns `PROGRESS`."""
     pending = state[QUEUE_TAIL] - state[QUEUE_HEAD]
-    over = state[OP] == len(tables.compute_ps)
+    over = state[OP] == len(tables.costs.compute_ps)
     owed = state[TAIL_PS] if over else backlog(tables, layout, state, state[QUEUE_TAIL])
     into[0] = state[USE] / len(tables.use_op)
     into[1] = min(max(state[ESTIMATE] / tables.rest_ps[0], 0.0), 1.0)
-    into[2] = state[OP] / len(tables.compute_ps)
+    into[2] = state[OP] / len(tables.costs.compute_ps)
     into[3] = state[STALL_PS] / max(state[ESTIMATE], 1)
     into[4] = min(pending / 8, 1.0)
     into[5] = _beside_an_op(tables, owed)
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def _beside_an_op(tables, time):
     """Return a time as t / (t + mean op time with everything in the backing memory)."""
-    return time / max(time + tables.rest_ps[0] / len(tables.compute_ps), 1.0)
+    return time / max(time + tables.rest_ps[0] / len(tables.costs.compute_ps), 1.0)
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def fill_bandwidth(tables, layout, state, into):
     """Fill float32[n], free port time of the last 64 ops over their time with everything in the backing memory.
 
@@ -63,23 +63,23 @@ def fill_bandwidth(tables, layout, state, into):
     """
     final, span = state[OP], BINS // len(into)
     # The last number covers the current op; ops before the first, and those not final, count as 0.
-    left = min(final, len(tables.compute_ps) - 1) - BINS + 1
+    first_op = min(final, len(tables.costs.compute_ps) - 1) - BINS + 1
     for column in range(len(into)):
         total = np.float32(0)
-        for op in range(max(left + column * span, 0), min(left + (column + 1) * span, final)):
+        for op in range(max(first_op + column * span, 0), min(first_op + (column + 1) * span, final)):
             whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
             total += np.float32(min(state[layout.free + op] / whole, 1.0))
         into[column] = min(total / span, 1.0)
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def fill_mask(state, into):
     """Fill `into`, one number for each action, with 1 for legal ones and 0 for others."""
     for action in range(len(into)):
         into[action] = state[MASK] >> action & 1
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def fill_lookahead(tables, layout, state, features, into):
     """Fill float32[32, 12], columns `LOOKAHEAD`, of the current decision and those after it."""
     op = state[OP]
@@ -98,7 +98,7 @@ def fill_lookahead(tables, layout, state, features, into):
             into[step, AHEAD_BACKED] = state[layout.valid_from + tensor] <= op
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def fill_tensor(tables, layout, state, unchanging, into):
     """Fill float32[17], columns `TENSOR`, of the tensor that the current decision is about."""
     use, op = state[USE], state[OP]
@@ -115,13 +115,14 @@ def fill_tensor(tables, layout, state, unchanging, into):
     into[BACKED] = state[layout.valid_from + tensor] <= op
     into[USES_LEFT] = min(following[1] / 8, 1.0)
     into[NEXT_USE] = min((following[0] - op) / BINS, 1.0)
-    copy = tables.writeback_ps[tensor] if tables.is_result[tensor] else tables.prefetch_ps[tensor]
-    into[COPY_COST] = _beside_an_op(tables, copy)
+    costs = tables.costs
+    copy_ps = costs.writeback_ps[tensor] if tables.is_result[tensor] else costs.prefetch_ps[tensor]
+    into[COPY_COST] = _beside_an_op(tables, copy_ps)
     whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
     # Serving the use fast frees the backing port, but takes the fast one's time if ports are serial; compute and
     # overhead bound what can be saved.
-    saved = tables.use_ps[use, 1] - (tables.use_ps[use, 0] if tables.serial else 0)
-    into[SAVES] = min(max(min(saved, whole - tables.compute_ps[op] - tables.overhead_ps[op]) / whole, 0.0), 1.0)
+    saved = costs.use_ps[use, 1] - (costs.use_ps[use, 0] if costs.serial else 0)
+    into[SAVES] = min(max(min(saved, whole - costs.compute_ps[op] - costs.overhead_ps[op]) / whole, 0.0), 1.0)
     start, offset, wait = preview(tables, layout, state)
     into[WAIT] = _beside_an_op(tables, wait)
     if offset >= 0:

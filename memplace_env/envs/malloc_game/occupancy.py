@@ -34,16 +34,17 @@ def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
 
 
 @kernel
-def draw_profiles(tables, layout, states, which, profiles):
-    """Draw the profiles of the games `which`, int64[n], from nothing but their states; the others are `AddressRows`."""
-    for index in which:
-        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
+def draw_profiles(tables, layout, states, which, profiles, first, last):
+    """Draw the profiles of games `which[first:last]` from nothing but their `AddressRows` of tables and states."""
+    for index in which[first:last]:
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        profile = profiles[index]
         profile[:] = 0
-        now = min(state[OP], len(own.compute_ps) - 1)
-        _draw_all(own, where, state, max(now - BINS + 1, 0), now, profile)
+        now = min(state[OP], len(its_tables.costs.compute_ps) - 1)
+        _draw_all(its_tables, its_layout, state, max(now - BINS + 1, 0), now, profile)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def copy_profile(profile, into):
     """Copy a fine profile."""
     # By words of eight cells: a copy of the arrays as they are would go cell by cell.
@@ -52,7 +53,7 @@ def copy_profile(profile, into):
         copied[word] = words[word]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def before_move(tables, layout, state):
     """Return what `update_profile` needs of the state before a move.
 
@@ -66,7 +67,7 @@ def before_move(tables, layout, state):
     return state[USE], state[OP], state[BLOCKS], committed_until, state[QUEUE_HEAD]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def update_profile(tables, layout, state, before, profile):
     """Bring the profile of the state `before` the last move up to date: what `draw_profiles` draws, for less."""
     use, last_op, blocks, committed_until, turn = before
@@ -80,7 +81,7 @@ def update_profile(tables, layout, state, before, profile):
         # A new block is drawn from its start, one that is used again from the op after those drawn before.
         since = 0 if block >= blocks else committed_until + 1
         _draw(tables, layout, state, block, since, last_op, last_op, profile)
-    now = min(state[OP], len(tables.compute_ps) - 1)
+    now = min(state[OP], len(tables.costs.compute_ps) - 1)
     if now == last_op:
         return
     # The move closed ops: one column is shifted out for each; more than the picture has need not be.
@@ -92,7 +93,7 @@ def update_profile(tables, layout, state, before, profile):
     _draw_all(tables, layout, state, last_op + 1, now, profile)
 
 
-@kernel
+@kernel(borrows=True)
 def _draw_all(tables, layout, state, since, now, profile):
     """Add ops since..now of every block to a profile whose last column is op `now`."""
     # Live blocks that are needed by no op since the one before the current are in `past`, too: the second loop's.
@@ -108,7 +109,7 @@ def _draw_all(tables, layout, state, since, now, profile):
         _draw(tables, layout, state, block, since, now, now, profile)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _clear_last(profile, op):
     """Empty the column of an op, in a fine profile the last one."""
     if profile.ndim == 2:
@@ -117,7 +118,7 @@ def _clear_last(profile, op):
         profile[:, :, BINS - 1] = 0
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _shift(words):
     """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
     # The lowest byte of a word is its leftmost cell: shifting right by 8 bits drops it, and the next word's lowest byte
@@ -131,19 +132,19 @@ def _shift(words):
         words[word] = words[word] << byte >> byte
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _draw(tables, layout, state, block, since, until, now, profile):
     """Add ops since..until of a block to a profile whose last op is `now`.
 
     Shares of a bin are rounded down, so that they never add up to more than 255.
     """
-    # From here on ops are columns: `left` is the op of column 0, and ends are exclusive.
-    left = now - BINS + 1
-    begin = max(state[layout.start + block], since, left) - left
-    end = min(state[layout.committed_until + block], until) - left + 1
+    # From here on ops are columns: `first_op` is the op of column 0, and ends are exclusive.
+    first_op = now - BINS + 1
+    begin = max(state[layout.start + block], since, first_op) - first_op
+    end = min(state[layout.committed_until + block], until) - first_op + 1
     if end <= begin:
         return
-    protected = min(state[layout.released + block], until) - left + 1
+    protected = min(state[layout.released + block], until) - first_op + 1
     low = state[layout.offset + block]
     high = low + tables.size[state[layout.tensor + block]]
     # Bin b covers bytes b * capacity / BINS to (b + 1) * capacity / BINS; all is scaled by BINS to stay in integers.
@@ -158,9 +159,9 @@ def _draw(tables, layout, state, block, since, until, now, profile):
             share = 0
             for address in range(max(first, coarse * SPAN), min(last, coarse * SPAN + SPAN - 1) + 1):
                 share += first_share if address == first else last_share if address == last else 255
-            for op in range(left + begin, left + end):
+            for op in range(first_op + begin, first_op + end):
                 profile[op % BINS, coarse] += np.uint16(share)
-            for op in range(left + begin, left + min(protected, end)):
+            for op in range(first_op + begin, first_op + min(protected, end)):
                 profile[op % BINS, COARSE + coarse] += np.uint16(share)
     else:
         for address in range(first, last + 1):
@@ -173,7 +174,7 @@ def _draw(tables, layout, state, block, since, until, now, profile):
                 line[column] += np.uint8(share)
 
 
-@kernel(forceinline=True, error_model="numpy")
+@kernel(borrows=True, forceinline=True, error_model="numpy")
 def _quotient(value, by):
     """Return value // by for 0 <= value < 2**53; processors divide floats several times faster than integers."""
     quotient = np.int64(value / by)

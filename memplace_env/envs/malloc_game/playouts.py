@@ -24,7 +24,7 @@ from memplace_env.envs.malloc_game.window import copy_window
 from memplace_env.machine.costs.op_time_kernels import op_time
 
 
-@kernel
+@kernel(borrows=True)
 def random_playouts(tables, layout, states, seed):
     """Finish each state with uniformly random legal actions; state b draws from its own stream, `seed + b`."""
     for index in range(len(states)):
@@ -37,7 +37,7 @@ def random_playouts(tables, layout, states, seed):
                 play(tables, layout, state, action)
 
 
-@kernel
+@kernel(borrows=True)
 def greedy_playouts(tables, layout, states):
     """Finish each state with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
     for index in range(len(states)):
@@ -52,21 +52,21 @@ def greedy_playouts(tables, layout, states):
             play(tables, layout, state, best)
 
 
-@kernel
+@kernel(borrows=True)
 def lazy_playout(tables, layout, state):
     """Finish a state with Drop if it is legal and waits for nothing, else NoCopy, else Copy."""
     while state[MASK] != 0:
         play(tables, layout, state, lazy_action(tables, layout, state))
 
 
-@kernel
+@kernel(borrows=True)
 def play_forced(tables, layout, state):
     """Play decisions as long as they have a single legal action, but not the last decision of the game."""
     while state[USE] + 1 < len(tables.use_op) and is_forced(state):
         play(tables, layout, state, state[MASK] >> 1)  # of the masks 1, 2, 4 the actions 0, 1, 2
 
 
-@kernel
+@kernel(borrows=True)
 def replay_all(tables, layout, states, actions):
     """Play action sequences int[B, U] from each state's present decision on, and write back the actions played.
 
@@ -80,31 +80,31 @@ def replay_all(tables, layout, states, actions):
 
 
 @kernel
-def is_reached(tables, layout, wanted):
+def is_reached(tables, layout, target):
     """Return whether legal play leads to a state int64[size] of any content: its decisions are played again.
 
     They can be read off it: Drop from a use's level; Copy from a write-back that starts in the next op, or from NoCopy
     being illegal.
     """
-    decided = wanted[USE]
+    decided = target[USE]
     if not 0 <= decided <= len(tables.use_op):
         return False
-    state = np.empty_like(wanted)
+    state = np.empty_like(target)
     begin(tables, layout, state)
-    # Invariant: legal play leads to `state`, and if it leads to `wanted`, then by way of `state`.
+    # Invariant: legal play leads to `state`, and if it leads to `target`, then by way of `state`.
     while state[USE] < decided:
         use = state[USE]
         tensor = tables.use_tensor[use]
-        if wanted[layout.level + use] != 0:
+        if target[layout.level + use] != 0:
             action = DROP
-        elif state[MASK] >> NO_COPY & 1 and wanted[layout.sent + tensor] != state[OP] + 1:
+        elif state[MASK] >> NO_COPY & 1 and target[layout.sent + tensor] != state[OP] + 1:
             action = NO_COPY
         else:
             action = COPY
         if not state[MASK] >> action & 1:
             return False
         play(tables, layout, state, action)
-    return (state == wanted).all()
+    return (state == target).all()
 
 
 @kernel
@@ -114,16 +114,16 @@ def gain_of(tables, layout, state, action):
     # The last action also includes the tail, which is known only once it has been played.
     if use + 1 == len(tables.use_op):
         return play(tables, layout, state.copy(), action)
-    fast, backing, moved = state[FAST_PS], state[BACKING_PS] + state[OPEN_PS], tables.use_ps[use, 1]
+    fast, backing, moved = state[FAST_PS], state[BACKING_PS] + state[OPEN_PS], tables.costs.use_ps[use, 1]
     # The estimate counts the current op with its undecided uses in the backing memory; Copy and NoCopy move this one.
-    before = op_time(tables, op, (fast, backing))[0]
+    before = op_time(tables.costs, op, (fast, backing))[0]
     if action != DROP:
-        fast, backing = fast + tables.use_ps[use, 0], backing - moved
-    after = op_time(tables, op, (fast, backing))[0]
+        fast, backing = fast + tables.costs.use_ps[use, 0], backing - moved
+    after = op_time(tables.costs, op, (fast, backing))[0]
     return before - after - _wait(tables, layout, state, action)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _wait(tables, layout, state, action):
     """Return how long the current op would wait because of a legal action, in ps."""
     use, op = state[USE], state[OP]

@@ -11,34 +11,34 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.state import NEVER, OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def book(layout, state, start, end, need):
     """Take `need` ps of free port time from ops start..end-1, the earliest first; returns what is lacking."""
     # Invariant: `need` is still lacking, and ops start..op-1 have no free time left.
     for op in range(start, end):
         if need == 0:
             break
-        taken = min(need, state[layout.free + op])
-        state[layout.free + op] -= taken
-        need -= taken
+        booked_ps = min(need, state[layout.free + op])
+        state[layout.free + op] -= booked_ps
+        need -= booked_ps
     return need
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def stall(layout, state, wait):
     """Let the current op wait for `wait` ps."""
     state[layout.stall + state[OP]] += wait
     state[STALL_PS] += wait
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def is_pending(layout, state, tensor):
     """Return whether a write-back of the tensor is under way."""
     # -1, before any write-back, is below every index of the queue; those below its head have ended.
     return state[layout.turn + tensor] >= state[QUEUE_HEAD]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def send_back(layout, state, tensor):
     """Begin a write-back with the next op."""
     turn = state[QUEUE_TAIL]
@@ -48,7 +48,7 @@ def send_back(layout, state, tensor):
     state[QUEUE_TAIL] = turn + 1
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def waitable(layout, state):
     """Return the index in the queue after the last write-back that the current op could wait for."""
     # The queue is sorted by first op; only write-backs that began before the current op can end before it.
@@ -58,18 +58,18 @@ def waitable(layout, state):
     return turn
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def wait_for(tables, layout, state, until):
     """Let the current op wait for the write-backs before index `until` of the queue; they end in the op before it."""
     # Oldest first: each books what is free since its start, and the op waits for the rest.
     while state[QUEUE_HEAD] < until:
         tensor = state[layout.queue + state[QUEUE_HEAD]]
-        demand = tables.writeback_ps[tensor]
+        demand = tables.costs.writeback_ps[tensor]
         stall(layout, state, book(layout, state, state[layout.sent + tensor], state[OP], demand))
         _end(layout, state, tensor, state[OP] - 1)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def backlog(tables, layout, state, until):
     """Return the ps that the write-backs before index `until` of the queue lack before the current op: the wait.
 
@@ -82,24 +82,24 @@ def backlog(tables, layout, state, until):
     # Invariant: `lacking` is what the write-backs begun before `op`, those before `turn`, lack at its start.
     while op < state[OP]:
         while turn < until and state[layout.sent + state[layout.queue + turn]] == op:
-            lacking += tables.writeback_ps[state[layout.queue + turn]]
+            lacking += tables.costs.writeback_ps[state[layout.queue + turn]]
             turn += 1
         lacking = max(lacking - state[layout.free + op], 0)
         op += 1
     # Those that begin with the current op have had no time.
     while turn < until:
-        lacking += tables.writeback_ps[state[layout.queue + turn]]
+        lacking += tables.costs.writeback_ps[state[layout.queue + turn]]
         turn += 1
     return lacking
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def end_write_backs(tables, layout, state, op):
     """End the write-backs that are done once `op` is final."""
     # Oldest first; the first one that is not done ends the loop, as the later ones are served after it.
     while state[QUEUE_HEAD] < state[QUEUE_TAIL]:
         tensor = state[layout.queue + state[QUEUE_HEAD]]
-        start, lacking = state[layout.sent + tensor], tables.writeback_ps[tensor]
+        start, lacking = state[layout.sent + tensor], tables.costs.writeback_ps[tensor]
         if start > op:
             break
         # Sum up the free time since its start, the latest op first, until it suffices.
@@ -109,19 +109,19 @@ def end_write_backs(tables, layout, state, op):
             lacking -= state[layout.free + during]
         if lacking > 0:
             break
-        book(layout, state, start, op + 1, tables.writeback_ps[tensor])
+        book(layout, state, start, op + 1, tables.costs.writeback_ps[tensor])
         _end(layout, state, tensor, op)
 
 
-@kernel
+@kernel(borrows=True)
 def finish_write_backs(tables, layout, state):
     """Book what is free for the write-backs pending after the last op; what they lack is the tail."""
     for turn in range(state[QUEUE_HEAD], state[QUEUE_TAIL]):
         tensor = state[layout.queue + turn]
-        state[TAIL_PS] += book(layout, state, state[layout.sent + tensor], state[OP], tables.writeback_ps[tensor])
+        state[TAIL_PS] += book(layout, state, state[layout.sent + tensor], state[OP], tables.costs.writeback_ps[tensor])
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _end(layout, state, tensor, op):
     """End the oldest write-back, this tensor's, in `op`; its block is protected no longer."""
     state[QUEUE_HEAD] += 1

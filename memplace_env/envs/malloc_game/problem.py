@@ -128,11 +128,11 @@ class MallocGameProblem:
             int64[B], the actions played (-1 in finished states).
         """
         gains, played = np.empty((2, len(states)), dtype=np.int64)
-        wanted = np.ascontiguousarray(actions, dtype=np.int64)
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
 
         def chunk(first: int, last: int) -> None:
             some = slice(first, last)
-            rules.play_all(self.tables, self.layout, states[some], wanted[some], gains[some], played[some])
+            rules.play_all(self.tables, self.layout, states[some], actions[some], gains[some], played[some])
 
         in_chunks(chunk, len(states))
         return gains, played

@@ -25,7 +25,7 @@ FOR_EVER: Final = 2 * NEVER
 """Op until which the ends of memory are live: later than that of any block, protected ones included."""
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def ceiling_from(tables, use, start):
     """Address below which the block of a copy must lie that comes in for a use, from op `start` on."""
     ceiling = tables.ceiling[use, PASSING]
@@ -35,7 +35,7 @@ def ceiling_from(tables, use, start):
     return ceiling
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def has_room(layout, state, size, ceiling, since, until):
     """Return whether a block fits that is needed from op `since`, the current one or the one before, to the current op.
 
@@ -84,7 +84,7 @@ def new_gaps(blocks):
     return np.empty((blocks + 1, 4), np.int64)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def find_gaps(layout, state, size, ceiling, since, until, busy_section, gaps):
     """Fill `gaps` with those >= size between live blocks, below a ceiling; returns how many there are.
 
@@ -120,14 +120,14 @@ def find_gaps(layout, state, size, ceiling, since, until, busy_section, gaps):
     return count
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def without_block(layout, state, size, block, gaps, count):
     """Take the space of a block out of the gaps; returns how many are left."""
     offset, top = state[layout.offset + block], state[layout.top + block]
     return without(gaps, count, size, offset, top, state[layout.live_until + block])
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def without(gaps, count, size, low, high, live_until):
     """Take addresses low..high-1, which are busy until op `live_until`, out of the gaps; returns how many are left."""
     # Backwards: a gap that goes is replaced by the last one, which has been looked at, as have the parts added at the
@@ -151,7 +151,7 @@ def without(gaps, count, size, low, high, live_until):
     return count
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _add(gaps, count, begin, end, below, above):
     gaps[count, BEGIN] = begin
     gaps[count, END] = end
@@ -160,7 +160,7 @@ def _add(gaps, count, begin, end, below, above):
     return count + 1
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _best_end(gaps, count, size):
     """Return the offset at the end of a gap whose neighbour is live longest, the lowest of equals."""
     best, longest = np.int64(-1), np.int64(-1)
@@ -174,7 +174,7 @@ def _best_end(gaps, count, size):
     return best
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _committed_after(layout, state, block, until):
     """Return the last op for which a protected block is needed once the write-backs before `until` have ended."""
     tensor = state[layout.tensor + block]
@@ -184,7 +184,7 @@ def _committed_after(layout, state, block, until):
     return NEVER
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def place(tables, layout, state, tensor, start, offset):
     """Add a block of a tensor from op `start` on; cached blocks whose space it takes lose their data."""
     top, block, last = offset + tables.size[tensor], state[BLOCKS], layout.live + state[LIVE]
@@ -218,24 +218,24 @@ def place(tables, layout, state, tensor, start, offset):
     state[BLOCKS] = block + 1
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def retire(layout, state, op):
     """Once `op` is final: blocks needed until the op before it are past; those with no uses left are no longer live."""
-    # `kept` <= `index`, so that the list shrinks in place. Each block joins `past` in the op after its last one, which
-    # keeps that list sorted by `committed_until`.
-    kept = layout.live
+    # `live_end` <= `index`, so that the list shrinks in place. Each block joins `past` in the op after its last one,
+    # which keeps that list sorted by `committed_until`.
+    live_end = layout.live
     for index in range(layout.live, layout.live + state[LIVE]):
         block = state[index]
         if state[layout.committed_until + block] == op - 1:
             state[layout.past + state[PAST]] = block
             state[PAST] += 1
         if state[layout.live_until + block] >= op:
-            state[kept] = block
-            kept += 1
-    state[LIVE] = kept - layout.live
+            state[live_end] = block
+            live_end += 1
+    state[LIVE] = live_end - layout.live
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def revive(layout, state, block):
     """Take a cached block that is used again out of the past."""
     # Search from the end of the list, and shift the blocks behind it down by one on the way.

@@ -53,7 +53,7 @@ from memplace_env.envs.malloc_game.window import copy_window, earliest_copy
 from memplace_env.machine.costs.op_time_kernels import op_time
 
 
-@kernel
+@kernel(borrows=True)
 def begin(tables, layout, state):
     """Write the first state into `state`."""
     state[:] = 0
@@ -68,7 +68,7 @@ def begin(tables, layout, state):
     _find_legal(tables, layout, state)
 
 
-@kernel
+@kernel(borrows=True)
 def play(tables, layout, state, action):
     """Play a legal action; returns by how many picoseconds it lowers the estimated latency."""
     use = state[USE]
@@ -81,8 +81,8 @@ def play(tables, layout, state, action):
     if level == 0:
         _commit(tables, layout, state, tensor)
     state[layout.level + use] = level
-    state[FAST_PS + level] += tables.use_ps[use, level]  # FAST_PS or, one field on, BACKING_PS
-    state[OPEN_PS] -= tables.use_ps[use, 1]
+    state[FAST_PS + level] += tables.costs.use_ps[use, level]  # FAST_PS or, one field on, BACKING_PS
+    state[OPEN_PS] -= tables.costs.use_ps[use, 1]
     state[USE] = use + 1
     _close_full_ops(tables, layout, state)
     estimate = _estimate(tables, state)
@@ -92,7 +92,7 @@ def play(tables, layout, state, action):
     return gain
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _make(tables, layout, state, tensor, action):
     """The current op makes a result."""
     op, size = state[OP], tables.size[tensor]
@@ -109,7 +109,7 @@ def _make(tables, layout, state, tensor, action):
         send_back(layout, state, tensor)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _read(tables, layout, state, tensor, action):
     """The current op reads an operand."""
     op = state[OP]
@@ -131,11 +131,11 @@ def _read(tables, layout, state, tensor, action):
         offset = fit(layout, state, tables.size[tensor], ceiling, start, 0)
         place(tables, layout, state, tensor, start, offset)
         state[layout.arrived + state[layout.block + tensor]] = op - 1
-        book(layout, state, start, op, tables.prefetch_ps[tensor])
+        book(layout, state, start, op, tables.costs.prefetch_ps[tensor])
         stall(layout, state, wait)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _commit(tables, layout, state, tensor):
     """Note that the current op uses the tensor's block: how long that is needed, and how long it may be live."""
     op, block, later = state[OP], state[layout.block + tensor], tables.last_use[tensor] > state[USE]
@@ -149,7 +149,7 @@ def _commit(tables, layout, state, tensor):
     state[layout.live_until + block] = tables.last_op[tensor] if later else state[layout.committed_until + block]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def room_after(layout, state, size, ceiling):
     """Return the index in the queue before which write-backs must end for a result to find room; 0 if none must."""
     # One more write-back per pass, oldest first; ends since the action is legal only if `waitable` ones suffice.
@@ -159,7 +159,7 @@ def room_after(layout, state, size, ceiling):
     return until
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def preview(tables, layout, state):
     """Return (first op, offset, wait in ps) of the block that the current decision would place.
 
@@ -190,7 +190,7 @@ def preview(tables, layout, state):
     return np.int64(start), offset, np.int64(wait)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def lazy_action(tables, layout, state):
     """Return Drop if it is legal and waits for nothing, else NoCopy, else Copy; -1 once the game is over."""
     if state[MASK] == 0:
@@ -201,23 +201,23 @@ def lazy_action(tables, layout, state):
     return NO_COPY if state[MASK] >> NO_COPY & 1 else COPY
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def is_forced(state):
     """Return whether the current decision has a single legal action; false once the game is over."""
     return state[MASK] != 0 and state[MASK] & (state[MASK] - 1) == 0
 
 
-@kernel(forceinline=True)
-def play_nearest(tables, layout, state, wanted):
+@kernel(borrows=True, forceinline=True)
+def play_nearest(tables, layout, state, preferred):
     """Play the preferred action if legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""
-    legal = 0 <= wanted <= 2 and state[MASK] >> wanted & 1
-    action = np.int64(wanted) if legal else np.int64(lazy_action(tables, layout, state))
+    legal = 0 <= preferred <= 2 and state[MASK] >> preferred & 1
+    action = np.int64(preferred) if legal else np.int64(lazy_action(tables, layout, state))
     if action < 0:
         return np.int64(0), action
     return play(tables, layout, state, action), action
 
 
-@kernel
+@kernel(borrows=True)
 def play_all(tables, layout, states, actions, gains, played):
     """Play one decision in each unfinished state.
 
@@ -232,36 +232,36 @@ def play_all(tables, layout, states, actions, gains, played):
         gains[index], played[index] = play_nearest(tables, layout, states[index], actions[index])
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _estimate(tables, state):
     """Return the latency in ps if everything undecided is served by the backing memory, all waits so far included."""
     op, decided = state[OP], state[FINAL_PS] + state[STALL_PS]
-    if op == len(tables.compute_ps):
+    if op == len(tables.costs.compute_ps):
         return decided + state[TAIL_PS]
     used = (state[FAST_PS], state[BACKING_PS] + state[OPEN_PS])
-    return decided + op_time(tables, op, used)[0] + tables.rest_ps[op + 1]
+    return decided + op_time(tables.costs, op, used)[0] + tables.rest_ps[op + 1]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _open_op(tables, state, op):
     """Make `op` the current one, all of its uses undecided."""
     state[OP] = op
     state[FAST_PS] = 0
     state[BACKING_PS] = 0
     state[OPEN_PS] = 0
-    if op < len(tables.compute_ps):
+    if op < len(tables.costs.compute_ps):
         for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
-            state[OPEN_PS] += tables.use_ps[use, 1]
+            state[OPEN_PS] += tables.costs.use_ps[use, 1]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _close_full_ops(tables, layout, state):
     """Make every op final whose uses are all decided."""
-    ops = len(tables.compute_ps)
+    ops = len(tables.costs.compute_ps)
     # One pass closes the current op and opens the next; ops without uses close at once.
     while state[OP] < ops and state[USE] == tables.use_ptr[state[OP] + 1]:
         op = state[OP]
-        time, busy = op_time(tables, op, (state[FAST_PS], state[BACKING_PS]))
+        time, busy = op_time(tables.costs, op, (state[FAST_PS], state[BACKING_PS]))
         state[FINAL_PS] += time
         state[layout.free + op] = time - busy
         end_write_backs(tables, layout, state, op)
@@ -271,7 +271,7 @@ def _close_full_ops(tables, layout, state):
             finish_write_backs(tables, layout, state)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _find_legal(tables, layout, state):
     """Set MASK to the legal actions of the next decision."""
     use = state[USE]
@@ -300,20 +300,20 @@ def _find_legal(tables, layout, state):
     else:
         # An operand that is not in fast memory. A copy that takes no time would have no window; `in_time` means that
         # it may begin before the op, late or not, and the op before must leave room for it.
-        in_time = tables.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
+        in_time = tables.costs.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
         can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING], op - 1, 0)
         can_keep = False
         can_drop = state[layout.valid_from + tensor] <= op
     state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _may_stay(tables, layout, state, tensor):
     """Return whether the tensor's block lies below what all later ops reserve, so that it may be held to the end."""
     return state[layout.top + state[layout.block + tensor]] <= tables.ceiling[state[USE], LASTING]
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def _finds_room(layout, state, size, ceiling):
     """Return whether a result fits into fast memory, now or after waiting for all write-backs that can be."""
     if has_room(layout, state, size, ceiling, state[OP], 0):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.machine.costs import op_times
+from memplace_env.machine.costs import Costs, op_times
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -74,8 +74,7 @@ class Tables(NamedTuple):
         usable: int64[T], bytes of the fast level below what each op reserves for itself.
         ceiling: int64[U, 2], minimum of `usable` from a result's op on, or from the op before an operand's: column
             PASSING until the tensor's last use, or to the end for results that are graph outputs; LASTING to the end.
-        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; not nested, as
-            numba counts references whenever a kernel takes a tuple out of a tuple.
+        costs: those of the task.
         rest_ps: int64[T + 1], time of ops t..T - 1 with everything in the backing memory.
     """
 
@@ -91,13 +90,7 @@ class Tables(NamedTuple):
     capacity: int
     usable: Ints
     ceiling: Ints
-    compute_ps: Ints
-    overhead_ps: Ints
-    use_ps: Ints
-    latency_ps: Ints
-    serial: bool
-    prefetch_ps: Ints
-    writeback_ps: Ints
+    costs: Costs
     rest_ps: Ints
 
 
@@ -131,13 +124,7 @@ def game_tables(task: Task) -> Tables:
         capacity=capacity,
         usable=usable,
         ceiling=_ceilings(program, usable),
-        compute_ps=costs.compute_ps,
-        overhead_ps=costs.overhead_ps,
-        use_ps=costs.use_ps,
-        latency_ps=costs.latency_ps,
-        serial=costs.serial,
-        prefetch_ps=costs.prefetch_ps,
-        writeback_ps=costs.writeback_ps,
+        costs=costs,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
     )
 

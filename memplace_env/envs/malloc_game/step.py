@@ -20,8 +20,8 @@ from memplace_env.envs.malloc_game.state import MASK
 
 
 @kernel
-def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, heads, profiles, into):
-    """Play one decision in each of B games by `step_state`, and fill `into` with the observations after it.
+def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, heads, profiles, into, first, last):
+    """Play one decision in games first..last-1 of B by `step_state`, and fill `into` with the observations after it.
 
     Args:
         tables, layout, unchanging, states: `AddressRows` of what each game plays: its tables, its layout, the parts of
@@ -33,24 +33,24 @@ def step_all(tables, layout, unchanging, states, actions, skip_forced, moves, he
         profiles: profiles of the states before, fine or coarse; brought up to date.
         into: `Observations`, or with coarse profiles float32[B, 546].
     """
-    for index in range(len(actions)):
-        own, where, state, profile = at(tables, index), at(layout, index), at(states, index), profiles[index]
-        moves[:, index] = step_state(own, where, state, actions[index], skip_forced, profile)
-        observe_state(own, where, state, at(unchanging, index), profile, into, index)
+    for index in range(first, last):
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        moves[:, index] = step_state(its_tables, its_layout, state, actions[index], skip_forced, profiles[index])
+        observe_state(its_tables, its_layout, state, at(unchanging, index), profiles[index], into, index)
         # Masks, estimates and whether a game is over are read from the heads, for all games at once.
         heads[index] = state[: heads.shape[1]]
 
 
 @kernel
-def observe_all(tables, layout, unchanging, states, which, profiles, into):
-    """Fill row i of `into` with the observation of game `which[i]`, whose profile is given; see `step_all`."""
-    for row in range(len(which)):
+def observe_all(tables, layout, unchanging, states, which, profiles, into, first, last):
+    """Fill rows i = first..last-1 of `into` with the observations of games `which[i]`, see `step_all`."""
+    for row in range(first, last):
         index = which[row]
-        own, where, state = at(tables, index), at(layout, index), at(states, index)
-        observe_state(own, where, state, at(unchanging, index), profiles[index], into, row)
+        its_tables, its_layout, state = at(tables, index), at(layout, index), at(states, index)
+        observe_state(its_tables, its_layout, state, at(unchanging, index), profiles[index], into, row)
 
 
-@kernel
+@kernel(borrows=True)
 def step_state(tables, layout, state, action, skip_forced, profile):
     """Play a decision as `rules.play_nearest` does, and bring the state's profile up to date.
 
@@ -71,7 +71,7 @@ def step_state(tables, layout, state, action, skip_forced, profile):
     return gain, played, skipped
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def observe_state(tables, layout, state, unchanging, profile, into, index):
     """Fill row `index` of the observations `into` of a state; a branch on `profile.ndim` is decided when compiled."""
     if profile.ndim == 2:

@@ -11,7 +11,7 @@ from memplace_env.envs.malloc_game.room import FOR_EVER, find_gaps, new_gaps, wi
 from memplace_env.envs.malloc_game.state import LIVE, OP, PASSING, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
 
 
-@kernel(forceinline=True)
+@kernel(borrows=True, forceinline=True)
 def earliest_copy(layout, state, tensor):
     """Return the first op in which a copy of a tensor that is not in fast memory may start.
 
@@ -21,7 +21,7 @@ def earliest_copy(layout, state, tensor):
     return earliest if block < 0 else max(earliest, state[layout.committed_until + block] + 1)
 
 
-@kernel
+@kernel(borrows=True)
 def copy_window(tables, layout, state, tensor):
     """Return (first op, wait in ps) of a copy that comes in for the current op; it must be legal."""
     # Port time from the first op of the oldest pending write-back on is what write-backs may still need.
@@ -41,7 +41,7 @@ def _search(tables, layout, state, tensor, limit):
     The search walks back from the op before the current one, and ends when the time suffices or the room does not.
     """
     first, size = state[OP] - 1, tables.size[tensor]
-    start, lacking = first, tables.prefetch_ps[tensor]
+    start, lacking = first, tables.costs.prefetch_ps[tensor]
     if first < limit:
         lacking -= state[layout.free + first]
     earliest = earliest_copy(layout, state, tensor)

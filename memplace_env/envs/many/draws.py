@@ -110,18 +110,18 @@ class SplitDraws:
             EnvError: if options have wrong types, or no program although nothing of the split agrees with them.
         """
         given = [field for field in FIELDS if options.get(field) is not None]
-        wanted = Setting.of(options, chip=self._home)
+        setting = Setting.of(options, chip=self._home)
         weights = self.weights
         if given:
-            agrees = [all(getattr(one, key) == getattr(wanted, key) for key in given) for one in self.settings]
+            agrees = [all(getattr(one, key) == getattr(setting, key) for key in given) for one in self.settings]
             weights = np.where(agrees, weights, 0.0)
         if weights.any():
             return self.settings[rng.choice(len(weights), p=weights / weights.sum())]
-        if not wanted.program:
+        if not setting.program:
             raise EnvError(
                 f"No program of this split agrees with the options {described(dict(options))}; name a 'program'."
             )
-        return wanted
+        return setting
 
 
 class SyntheticDraws:
@@ -158,21 +158,21 @@ class SyntheticDraws:
             EnvError: if options have wrong types, or a chip that is not shipped.
             AcceleratorError: if there is no chip with that name.
         """
-        wanted = Setting.of(options, chip=str(rng.choice(self._chips)))
-        if wanted.program:
-            return wanted
-        chip = load_accelerator(wanted.accelerator)
-        if not is_shipped(wanted.accelerator):
-            raise EnvError(f"Synthetic programs are planted on shipped chips, not {shown(wanted.accelerator)}.")
+        setting = Setting.of(options, chip=str(rng.choice(self._chips)))
+        if setting.program:
+            return setting
+        chip = load_accelerator(setting.accelerator)
+        if not is_shipped(setting.accelerator):
+            raise EnvError(f"Synthetic programs are planted on shipped chips, not {shown(setting.accelerator)}.")
         chip = chip.streamed() if self._game else chip
-        levels, wanted = chip.levels, wanted._replace(accelerator=chip.name)
+        levels, setting = chip.levels, setting._replace(accelerator=chip.name)
         # A tensor is at most as large as the fastest level, and eight results are more than are alive at once.
         most = min(MOST_OPS, levels[-1].capacity_bytes // levels[0].capacity_bytes - 8)
         topology = str(rng.choice(list(TOPOLOGIES)))
         ops = int(np.exp(rng.uniform(np.log(LEAST_OPS), np.log(most + 1))))
         hot, seed = round(rng.uniform(LEAST_HOT, MOST_HOT), 2), int(rng.integers(2**32))
-        text = f"{_PREFIX}{topology}?ops={ops}&seed={seed}&hot={hot:g}&accelerator={wanted.accelerator}"
-        return wanted._replace(program=text)
+        text = f"{_PREFIX}{topology}?ops={ops}&seed={seed}&hot={hot:g}&accelerator={setting.accelerator}"
+        return setting._replace(program=text)
 
 
 def draws_of(formulation: Formulation, programs: Any) -> Draws:
@@ -208,6 +208,6 @@ def _hierarchical(settings: tuple[Setting, ...], *keys: Callable[[Setting], str]
     values = [keys[0](setting) for setting in settings]
     weights = np.empty(len(settings))
     for value in set(values):
-        chosen = [index for index, own in enumerate(values) if own == value]
-        weights[chosen] = _hierarchical(tuple(settings[index] for index in chosen), *keys[1:])
+        members = [index for index, other in enumerate(values) if other == value]
+        weights[members] = _hierarchical(tuple(settings[index] for index in members), *keys[1:])
     return weights / len(set(values))

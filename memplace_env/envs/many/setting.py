@@ -20,7 +20,7 @@ FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
 
 
 _OPTIONS: Final = (*FIELDS, "state", "reset_mask")
-"""Options that `reset` looks at; the last two say where and which episodes begin, and are read elsewhere."""
+"""Options of `reset`; `state` says where an episode begins and `reset_mask` which ones do: environments read these."""
 
 
 class Setting(NamedTuple):
@@ -50,17 +50,17 @@ class Setting(NamedTuple):
         for key in options:
             if key not in _OPTIONS:
                 raise EnvError(f"A reset that draws takes the options {', '.join(FIELDS)}, and no {described(key)}.")
-        given: dict[str, Any] = {"program": "", "accelerator": chip}
-        given |= {key: options[key] for key in FIELDS if options.get(key) is not None}
+        fields: dict[str, Any] = {"program": "", "accelerator": chip}
+        fields |= {key: options[key] for key in FIELDS if options.get(key) is not None}
         for key in ("program", "accelerator", "dtype"):
-            if not isinstance(given.get(key, ""), str):
-                raise EnvError(f"The option {key!r} of a reset is a name, not {described(given[key])}.")
-        batch, dims = given.get("batch"), given.get("dims", {})
+            if not isinstance(fields.get(key, ""), str):
+                raise EnvError(f"The option {key!r} of a reset is a name, not {described(fields[key])}.")
+        batch, dims = fields.get("batch"), fields.get("dims", {})
         if isinstance(dims, Mapping):
             sizes = [batch if batch is not None else 1, *dims.values()]
             if all(isinstance(name, str) for name in dims) and all(map(is_integer, sizes)):
-                given["dims"] = tuple(sorted((name, int(size)) for name, size in dims.items()))
-                return cls(**given | {"batch": None if batch is None else int(batch)})
+                fields["dims"] = tuple(sorted((name, int(size)) for name, size in dims.items()))
+                return cls(**fields | {"batch": None if batch is None else int(batch)})
         raise EnvError(
             "The options 'batch' and 'dims' of a reset are an integer and a dictionary from names to integers, not "
             f"{described(batch)} and {described(dims)}."

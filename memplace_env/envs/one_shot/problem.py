@@ -33,8 +33,8 @@ class OneShotProblem:
 
     Args:
         task: the task.
-        by_tensor: whether methods take levels in place of assignments, so that each slice of a tensor has a decision
-            of its own: how the steps of a sliced program are decided.
+        by_tensor: whether methods take levels in place of assignments, so that each tensor and each slice of one has a
+            decision of its own, as what is decided in steps.
 
     Attributes:
         task, program, accelerator: the task and its parts.

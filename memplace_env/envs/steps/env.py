@@ -45,11 +45,11 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     | BERT          | mean of 100 random episodes of legal actions 0.69, native 1, optimum of `OneShotEnv` 1.265    |
 
     ## Description
-    The problem of `OneShotEnv`, decided entry by entry. An entry of an assignment is the level of the weights that an
-    op is the first to read, or of the results of an op. Entries that fit into no fast level, and streamed weights of
-    the first op, have no choice and stay in the backing memory. The others are decided once each; the compiler makes a
-    plan of the finished assignment and the simulator times it. Observations and actions depend neither on the program
-    nor on the chip, so that one policy plays everything.
+    The problem of `OneShotEnv`, decided entry by entry. An entry is the level of the weights that an op is the first to
+    read, or of the results of an op; of a sliced program that of one tensor. Entries that fit into no fast level, and
+    streamed weights of the first op, have no choice and stay in the backing memory. The others are decided once each;
+    the compiler makes a plan of all levels and the simulator times it. Observations and actions depend neither on the
+    program nor on the chip, so that one policy plays everything.
 
     ## Action space
     `Discrete(3)`, the level of the next entry:
@@ -179,14 +179,14 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
         return super().return_of(latency_s, problem, scale)
 
     def play(
-        self, batch: StepsBatch, wanted: Ints, scale: float | NDArray[np.float64], seen: NDArray[np.float32]
+        self, batch: StepsBatch, actions: Ints, scale: float | NDArray[np.float64], seen: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], Info]:
         """Decide the next entry of each episode by int64[B], see `SequentialEnv.play`.
 
         The plans of episodes that end are compiled and evaluated, those of one problem in one batch.
         """
-        levels = batch.step(wanted, seen)
-        info, ended = self._infos(batch, levels.played, wanted), batch.done() & (levels.played >= 0)
+        levels = batch.step(actions, seen)
+        info, ended = self._infos(batch, levels.played, actions), batch.done() & (levels.played >= 0)
         estimated = info["speedup"].copy()
         for problem, same in batch.by_problem(np.flatnonzero(ended)).items() if ended.any() else ():
             scores = problem.scores(batch.stacked(np.array(same)))
@@ -205,7 +205,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
         rewards = np.where(ended, total - earlier, each) if self.dense else np.where(ended, total, 0.0)
         return scale * rewards, info
 
-    def _infos(self, batch: StepsBatch, played: Ints, wanted: Ints) -> Info:
+    def _infos(self, batch: StepsBatch, played: Ints, actions: Ints) -> Info:
         """Return infos of episodes as estimated."""
         estimate_ps = batch.heads[:, batch.ESTIMATE]
         return {
@@ -215,7 +215,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
             "native_latency_s": batch.native_s.copy(),
             "decision": batch.following.copy(),
             "played": played,
-            "illegal": played != wanted,
+            "illegal": played != actions,
             "action_mask": batch.legal().astype(np.int8),
         }
 
@@ -240,10 +240,10 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
             return float(self._last["speedup"] * (1 / factor - 1))
         return float(self.scale * (1 - factor) * self._last["latency_s"] / (self.problem.all_backing_ps * PS))
 
-    def assignment(self) -> Ints:
-        """Return the one-shot assignment int64[2T] of the state; undecided entries are in the backing memory."""
-        row: Ints = self.problem.assignments(self._state[None])[0]
-        return row
+    def levels(self) -> Ints:
+        """Return int64[K], the level that the state asks for each tensor; undecided ones are in the backing memory."""
+        levels: Ints = self.problem.levels(self._state[None])[0]
+        return levels
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render

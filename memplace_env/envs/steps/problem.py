@@ -30,6 +30,7 @@ from memplace_env.envs.steps.step_tables import (  # fmt: skip
     entry_of_tensors,
     tables_of,
 )
+from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -48,7 +49,8 @@ class StepsProblem:
 
     Attributes:
         task, order: as given.
-        one_shot: the problem that is decided; it compiles and evaluates finished assignments, and counts them.
+        one_shot: the problem that is decided; it compiles and evaluates the levels of finished states, and counts them.
+        entry_of: int64[K], the entry of each tensor, -1 where it has none.
         tables: see `StepTables`.
 
     Raises:
@@ -58,8 +60,10 @@ class StepsProblem:
 
     def __init__(self, task: Task, order: str = "density") -> None:
         self.task, self.order = task, checked_order(order)
-        self.one_shot = OneShotProblem(task, by_tensor=task.program.slices is not None)
-        self.tables = _complete_tables(self.one_shot, self.order)
+        self.one_shot = OneShotProblem(task, by_tensor=True)
+        decided = self.one_shot if task.program.slices is not None else OneShotProblem(task)
+        self.tables = _complete_tables(task, decided.decision_of, self.order)
+        self.entry_of = entry_of_tensors(decided.decision_of, self.tables.decision)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the task and the order; the copy derives its tables anew."""
@@ -117,9 +121,9 @@ class StepsProblem:
             int64[B], the levels given (-1 in finished states).
         """
         gains, played = np.empty((2, len(states)), dtype=np.int64)
-        wanted = np.ascontiguousarray(actions, dtype=np.int64)
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
         in_chunks(
-            lambda a, b: step_all(self.tables, states[a:b], wanted[a:b], gains[a:b], played[a:b]),
+            lambda a, b: step_all(self.tables, states[a:b], actions[a:b], gains[a:b], played[a:b]),
             len(states),
         )
         return gains, played
@@ -136,13 +140,10 @@ class StepsProblem:
         """Return float64[B], seconds by the cost arrays, with undecided entries in the backing memory."""
         return states[:, ESTIMATE].astype(np.float64) * PS
 
-    def assignments(self, states: Ints) -> Ints:
-        """Return int64[B, num_decisions], assignments of states; all that is undecided is in the backing memory."""
-        backing = self.task.backing
-        assignments = np.full((len(states), self.one_shot.num_decisions), backing)
-        level = states[:, HEAD : HEAD + self.num_decisions]
-        assignments[:, self.tables.decision] = np.where(level == BACKING, backing, level)
-        return assignments
+    def levels(self, states: Ints) -> Ints:
+        """Return int64[B, K], the level that states ask for each tensor; what is undecided is in the backing memory."""
+        entry_levels = states[:, HEAD : HEAD + self.num_decisions][:, self.entry_of]
+        return np.where((self.entry_of < 0) | (entry_levels == BACKING), self.task.backing, entry_levels)
 
     def actions_of(self, plan: MemoryPlan) -> Ints:
         """Return int64[E], the decisions that give each entry the level of its tensors in a plan; not always legal.
@@ -152,17 +153,19 @@ class StepsProblem:
         """
         if plan.program_sha256 != self.task.program.sha256:
             raise PlanError(f"The plan was made for another program than {self.task.program.name!r} is now.")
-        assignment = self.one_shot.assignments_of(plan.tensor_levels(self.task.program)[None])[0]
-        level = assignment[self.tables.decision]
-        return np.where(level == self.task.backing, BACKING, level)
+        levels, actions = plan.tensor_levels(self.task.program), np.empty(self.num_decisions, dtype=np.int64)
+        by_size = np.argsort(self.task.program.tensor_bytes, kind="stable")
+        placed = by_size[self.entry_of[by_size] >= 0]
+        actions[self.entry_of[placed]] = levels[placed]  # the last, the largest, overwrites the others
+        return np.where(actions == self.task.backing, BACKING, actions)
 
     def scores(self, states: Ints) -> Scores:
-        """Return the scores of the plans that the compiler makes of the states' assignments."""
-        return self.one_shot.evaluate(self.assignments(states))
+        """Return the scores of the plans that the compiler makes of the states' levels."""
+        return self.one_shot.evaluate(self.levels(states))
 
     def plan(self, state: Ints) -> MemoryPlan:
-        """Return the compiler's plan of a state's assignment."""
-        return self.one_shot.compile(self.assignments(state[None])[0]).plan
+        """Return the compiler's plan of a state's levels."""
+        return self.one_shot.compile(self.levels(state[None])[0]).plan
 
     def checked_state(self, state: Any) -> Ints:
         """Return a copy of a state int64[size] that decisions lead to, after deciding it again.
@@ -173,44 +176,44 @@ class StepsProblem:
         if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (self.size,):
             kind = f"{state.dtype}{list(state.shape)}" if isinstance(state, np.ndarray) else type(state).__name__
             raise EnvError(f"A state of these steps is int64[{self.size}], as get_state gives it, not {kind}.")
-        own, again = np.array(state), self.new_states(1)
-        if 0 <= own[CURSOR] <= self.num_decisions:
-            for level in own[HEAD : HEAD + own[CURSOR]]:
+        checked, replayed = np.array(state), self.new_states(1)
+        if 0 <= checked[CURSOR] <= self.num_decisions:
+            for level in checked[HEAD : HEAD + checked[CURSOR]]:
                 if not 0 <= level < LEVELS:
                     break
-                self.play(again, level[None])
-        if not np.array_equal(again[0], own):
+                self.play(replayed, level[None])
+        if not np.array_equal(replayed[0], checked):
             raise EnvError("No decisions lead to this state; pass one that get_state gave, unchanged.")
-        return own
+        return checked
 
 
-def _complete_tables(one_shot: OneShotProblem, order: str) -> StepTables:
-    """Return the tables of a problem with their times, features and first state.
+def _complete_tables(task: Task, decision_of: Ints, order: str) -> StepTables:
+    """Return the tables of a task with their times, features and first state.
 
     Raises:
         WorkloadError: as `StepsProblem`.
     """
-    task, program, costs = one_shot.task, one_shot.program, one_shot.task.costs
+    program, costs = task.program, task.costs
     if not 2 <= task.accelerator.num_levels <= LEVELS:
         raise WorkloadError(
             f"MemPlaceSteps has three actions, for chips with two or three memory levels; {task.accelerator.name!r} "
             f"has {task.accelerator.num_levels}."
         )
-    decisions = entries_with_choice(one_shot)
+    decisions = entries_with_choice(task, decision_of)
     if not len(decisions):
         raise WorkloadError(
             f"No tensor of {program.name!r} can be placed in a fast memory of {task.accelerator.name!r}, so there is "
             "nothing to decide."
         )
     if order == "density":
-        density = density_of(tables_of(one_shot, decisions))
+        density = density_of(tables_of(task, decision_of, decisions))
         decisions = decisions[np.argsort(-density, kind="stable")]
-    tables = tables_of(one_shot, decisions)
+    tables = tables_of(task, decision_of, decisions)
     backing = np.full(program.num_tensors, task.backing)
-    entry = entry_of_tensors(one_shot, decisions)
+    entry = entry_of_tensors(decision_of, decisions)
     fastest = np.where(entry >= 0, tables.fastest[entry], task.backing)
     tables = tables._replace(
-        native_ps=latency_ps(task, one_shot.native_plan.tensor_levels(program)),
+        native_ps=latency_ps(task, native_plan(task).tensor_levels(program)),
         all_backing_ps=latency_ps(task, backing),
         all_fastest_ps=latency_ps(task, fastest),
     )

@@ -81,7 +81,7 @@ def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: In
         copy_ps: int64[E], time of the copies that bring the entry from the backing memory; 0 if none is needed.
         begin: int64[E], first op that touches the entry.
     """
-    entries, ops = len(tables.decision), len(tables.compute_ps)
+    entries, ops = len(tables.decision), len(tables.costs.compute_ps)
     density, mean_op = density_of(tables), tables.all_backing_ps / ops
     by_density = np.argsort(-density, kind="stable")
     rank = np.empty(entries)
@@ -118,12 +118,12 @@ def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: In
 
 def program_features(task: Task, tables: StepTables) -> NDArray[np.float32]:
     """Return float32[9] in [0, 1], columns `PROGRAM_FEATURES`."""
-    program, traffic = task.program, tables.use_ps.sum(axis=0, dtype=np.float64)
+    program, traffic = task.program, tables.costs.use_ps.sum(axis=0, dtype=np.float64)
     placeable = program.tensor_bytes[program.is_placeable].sum()
     columns = [
         *tables.capacity / (tables.capacity + max(placeable, 1)),
         *traffic[:2] / np.maximum(traffic[:2] + traffic[2], 1),
-        tables.compute_ps.sum() / max(tables.all_backing_ps, 1),
+        tables.costs.compute_ps.sum() / max(tables.all_backing_ps, 1),
         np.log2(1.0 + program.num_ops) / 20,
         np.log2(1.0 + len(tables.decision)) / 20,
         task.streams_weights,

@@ -37,7 +37,7 @@ HEAD: Final = 11
 _PLENTY = np.int64(2**62)
 
 
-@kernel
+@kernel(inline="always")
 def profile_of(tables, state, level):
     """Return the segment tree of a fast level's free bytes, as views into the state."""
     # Both trees are equally long and fill the rest of the state: least and taken of level 0, then those of level 1.
@@ -65,7 +65,7 @@ def first_state(tables):
     return state
 
 
-@kernel
+@kernel(borrows=True)
 def entry_times(tables, level, cursor, entry):
     """Return six times of all ops that use an entry, in ps, see the loop.
 
@@ -91,34 +91,34 @@ def entry_times(tables, level, cursor, entry):
         for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
             user = tables.use_entry[use]
             if user == entry:
-                own0 += tables.use_ps[use, 0]
-                own1 += tables.use_ps[use, 1]
-                own2 += tables.use_ps[use, 2]
+                own0 += tables.costs.use_ps[use, 0]
+                own1 += tables.costs.use_ps[use, 1]
+                own2 += tables.costs.use_ps[use, 2]
                 continue
             low = level[user] if 0 <= user < cursor else BACKING
             high = tables.fastest[user] if user >= cursor else low
             if low == 0:
-                a += tables.use_ps[use, 0]
+                a += tables.costs.use_ps[use, 0]
             elif low == 1:
-                b += tables.use_ps[use, 1]
+                b += tables.costs.use_ps[use, 1]
             else:
-                c += tables.use_ps[use, 2]
+                c += tables.costs.use_ps[use, 2]
             if high == 0:
-                d += tables.use_ps[use, 0]
+                d += tables.costs.use_ps[use, 0]
             elif high == 1:
-                e += tables.use_ps[use, 1]
+                e += tables.costs.use_ps[use, 1]
             else:
-                f += tables.use_ps[use, 2]
-        low0 += op_time(tables, op, (a + own0, b, c))[0]
-        low1 += op_time(tables, op, (a, b + own1, c))[0]
-        low2 += op_time(tables, op, (a, b, c + own2))[0]
-        high0 += op_time(tables, op, (d + own0, e, f))[0]
-        high1 += op_time(tables, op, (d, e + own1, f))[0]
-        high2 += op_time(tables, op, (d, e, f + own2))[0]
+                f += tables.costs.use_ps[use, 2]
+        low0 += op_time(tables.costs, op, (a + own0, b, c))[0]
+        low1 += op_time(tables.costs, op, (a, b + own1, c))[0]
+        low2 += op_time(tables.costs, op, (a, b, c + own2))[0]
+        high0 += op_time(tables.costs, op, (d + own0, e, f))[0]
+        high1 += op_time(tables.costs, op, (d, e + own1, f))[0]
+        high2 += op_time(tables.costs, op, (d, e, f + own2))[0]
     return low0, low1, low2, high0, high1, high2
 
 
-@kernel
+@kernel(borrows=True)
 def _prepare(tables, state):
     """Fill in the fields about the next entry; zeros once there is none."""
     entry = state[CURSOR]
@@ -142,7 +142,7 @@ def _prepare(tables, state):
         state[SAVED + 1], state[MISSED + 1] = low2 - low1, high2 - high1
 
 
-@kernel
+@kernel(borrows=True)
 def step_state(tables, state, action):
     """Decide the next entry of one state, in place.
 
@@ -180,7 +180,7 @@ def step_state(tables, state, action):
     return gain, level
 
 
-@kernel
+@kernel(borrows=True)
 def observe_state(tables, state, row):
     """Fill in one observation, float32[N]; `step_features.FEATURES` names the numbers."""
     entries, entry = len(tables.decision), state[CURSOR]
@@ -192,7 +192,7 @@ def observe_state(tables, state, row):
         row[at + feature] = tables.entry_features[entry, feature] if entry < entries else 0
     at += fixed
     # Times are shown as t / (t + mean op), where the mean op is that with everything in the backing memory.
-    scale = tables.all_backing_ps / len(tables.compute_ps)
+    scale = tables.all_backing_ps / len(tables.costs.compute_ps)
     held = np.int64(0)
     if entry < entries:
         for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
@@ -204,7 +204,7 @@ def observe_state(tables, state, row):
         row[at + 2 + level] = max(state[FREE + level] - held, 0) / capacity
         row[at + 4 + level] = saved / (saved + scale)
         row[at + 6 + level] = missed / (missed + scale)
-        row[at + 8 + level] = state[TAKEN + level] / (capacity * len(tables.compute_ps))
+        row[at + 8 + level] = state[TAKEN + level] / (capacity * len(tables.costs.compute_ps))
         row[at + 10 + level] = 1 - profile_of(tables, state, level)[0][1] / capacity
     estimate, most = state[ESTIMATE], tables.all_backing_ps - tables.all_fastest_ps
     row[at + 12] = entry / entries
@@ -216,7 +216,7 @@ def observe_state(tables, state, row):
         row[at + feature] = tables.program_features[feature]
 
 
-@kernel
+@kernel(borrows=True)
 def step_all(tables, states, actions, gains, played):
     """Decide the next entry in each of B states; see `step_state`."""
     for index in range(len(states)):
@@ -224,15 +224,15 @@ def step_all(tables, states, actions, gains, played):
 
 
 @kernel
-def observe_all(tables, states, which, rows):
-    """Fill row i of float32[n, N] with the observation of episode `which[i]`; see `step_and_observe_all`."""
-    for row in range(len(which)):
+def observe_all(tables, states, which, rows, first, last):
+    """Fill rows i = first..last-1 of float32[n, N] with the observations of episodes `which[i]`."""
+    for row in range(first, last):
         observe_state(at(tables, which[row]), at(states, which[row]), rows[row])
 
 
 @kernel
-def step_and_observe_all(tables, states, actions, moves, heads, rows):
-    """Decide and observe in each of B episodes, one after the other, so that a state is in the cache for both.
+def step_and_observe_all(tables, states, actions, moves, heads, rows, first, last):
+    """Decide and observe in episodes first..last-1 of B, one by one, so that a state is in the cache for both.
 
     Args:
         tables, states: `AddressRows` of what each episode plays, and its state.
@@ -242,11 +242,11 @@ def step_and_observe_all(tables, states, actions, moves, heads, rows):
         heads: int64[B, HEAD], filled with the first fields of the states.
         rows: float32[B, N], filled with the observations.
     """
-    for index in range(len(actions)):
-        own, state = at(tables, index), at(states, index)
-        moves[0, index], moves[1, index] = step_state(own, state, actions[index])
-        observe_state(own, state, rows[index])
-        moves[2, index] = own.decision[state[CURSOR]] if state[CURSOR] < len(own.decision) else -1
+    for index in range(first, last):
+        its_tables, state = at(tables, index), at(states, index)
+        moves[0, index], moves[1, index] = step_state(its_tables, state, actions[index])
+        observe_state(its_tables, state, rows[index])
+        moves[2, index] = its_tables.decision[state[CURSOR]] if state[CURSOR] < len(its_tables.decision) else -1
         # Masks, estimates and whether an episode is over are read from the heads, for all episodes at once.
         heads[index] = state[: heads.shape[1]]
 
@@ -272,7 +272,7 @@ def gains_alone(tables):
 def bytes_before(tables, order):
     """Return int64[E], most bytes during each entry's life that the entries before it in `order` int64[E] need."""
     entries = len(tables.decision)
-    profile = new_profile(np.zeros(len(tables.compute_ps), dtype=np.int64))
+    profile = new_profile(np.zeros(len(tables.costs.compute_ps), dtype=np.int64))
     peak = np.zeros(entries, dtype=np.int64)
     # The tree counts below zero: what is taken is what earlier entries need, whatever the capacity.
     for entry in order:

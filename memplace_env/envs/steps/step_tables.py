@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.envs.one_shot.problem import OneShotProblem
+from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -22,11 +22,12 @@ LEVELS: Final = 3
 class StepTables(NamedTuple):
     """Tables of E entries in the order of deciding, T ops, U uses; level 0 is fast, 1 the middle one, 2 backing.
 
-    An entry is one decision of a one-shot assignment that has a choice. Its bytes are given as segments: ranges of ops
-    that do not overlap, and the bytes that its tensors hold there together. S, P: numbers of features.
+    An entry is one decision of a one-shot assignment that has a choice, or one tensor of a sliced program. Its bytes
+    come as segments: ranges of ops that do not overlap, and the bytes that its tensors hold there together. S, P:
+    numbers of features.
 
     Attributes:
-        decision: int64[E], index of each entry in an assignment.
+        decision: int64[E], index of each entry in an assignment, or its tensor if the program is sliced.
         segment_ptr: int64[E + 1], entry e has the segments segment_ptr[e]..segment_ptr[e + 1] - 1.
         segment_first, segment_last, segment_bytes: int64, first and last op of each segment, and its bytes.
         byte_ops: int64[E], sum of bytes times ops over the segments.
@@ -35,7 +36,7 @@ class StepTables(NamedTuple):
         entry_op: int64, ops, each once for an entry.
         use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
         use_entry: int64[U], entry of the used tensor; -1 where the tensor stays in the backing memory.
-        use_ps, compute_ps, overhead_ps, latency_ps, serial: as in `Costs`, with three levels.
+        costs: those of the task; `use_ps` and `latency_ps` with three levels.
         capacity: int64[2], bytes of the fast and of the middle level that blocks can lie in; 0 without a middle one.
         free: int64[2, T], bytes of them that are free in each op before any decision.
         native_ps, all_backing_ps, all_fastest_ps: time by the cost arrays of native's levels, with everything in the
@@ -56,11 +57,7 @@ class StepTables(NamedTuple):
     entry_op: Ints
     use_ptr: Ints
     use_entry: Ints
-    use_ps: Ints
-    compute_ps: Ints
-    overhead_ps: Ints
-    latency_ps: Ints
-    serial: bool
+    costs: Costs
     capacity: Ints
     free: Ints
     native_ps: int
@@ -71,40 +68,41 @@ class StepTables(NamedTuple):
     program_features: NDArray[np.float32]
 
 
-def entries_with_choice(one_shot: OneShotProblem) -> Ints:
-    """Return int64[E], the decisions of an assignment that may be met in a fast level, in the order of the schedule.
+def entries_with_choice(task: Task, decision_of: Ints) -> Ints:
+    """Return int64[E], the decisions that may be met in a fast level, in the order of the schedule.
 
     Left out are entries that fit into no fast level even if it is empty, and streamed weights of the first op, which no
     copy can bring in time.
     """
-    task, program = one_shot.task, one_shot.program
+    program = task.program
     decided = program.is_placeable.copy()
     if task.streams_weights:
         decided &= (program.live_start > 0) | (program.producer >= 0)
-    decisions = np.unique(one_shot.decision_of[decided])
-    tables = tables_of(one_shot, decisions)
+    decisions = np.unique(decision_of[decided])
+    tables = tables_of(task, decision_of, decisions)
     return decisions[tables.fastest < BACKING]
 
 
-def entry_of_tensors(one_shot: OneShotProblem, decisions: Ints) -> Ints:
+def entry_of_tensors(decision_of: Ints, decisions: Ints) -> Ints:
     """Return int64[K], the entry of each tensor, -1 where it has none; entry e decides `decisions[e]`."""
-    entry_of_decision = np.full(one_shot.num_decisions + 1, -1)  # the last one is that of `decision_of` -1
+    entry_of_decision = np.full(decision_of.max(initial=-1) + 2, -1)  # the last one is that of `decision_of` -1
     entry_of_decision[decisions] = np.arange(len(decisions))
-    return entry_of_decision[one_shot.decision_of]
+    return entry_of_decision[decision_of]
 
 
-def tables_of(one_shot: OneShotProblem, decisions: Ints) -> StepTables:
+def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     """Return the tables of these decisions in this order, without what `problem` adds: times, features, first state.
 
     Args:
-        one_shot: the problem of a task on a chip with two or three levels.
+        task: a task on a chip with two or three levels.
+        decision_of: int64[K], the decision about each tensor, -1 for none.
         decisions: int64[E], entries.
     """
-    task, program, costs, entries = one_shot.task, one_shot.program, one_shot.task.costs, len(decisions)
-    entry_of = entry_of_tensors(one_shot, decisions)
+    program, costs, entries = task.program, task.costs, len(decisions)
+    entry_of = entry_of_tensors(decision_of, decisions)
     segments = _segments(task, entry_of, entries)
-    lengths = np.array([len(own) for own in segments], dtype=np.int64)
-    first, last, size = np.array([row for own in segments for row in own], dtype=np.int64).reshape(-1, 3).T.copy()
+    lengths = np.array([len(rows) for rows in segments], dtype=np.int64)
+    first, last, size = np.array([row for rows in segments for row in rows], dtype=np.int64).reshape(-1, 3).T.copy()
     free = _free_bytes(task)
     segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
@@ -124,11 +122,7 @@ def tables_of(one_shot: OneShotProblem, decisions: Ints) -> StepTables:
         entry_op=pairs[:, 1].copy(),
         use_ptr=program.use_ptr.astype(np.int64),
         use_entry=use_entry,
-        use_ps=_three_levels(costs.use_ps),
-        compute_ps=costs.compute_ps.copy(),
-        overhead_ps=costs.overhead_ps.copy(),
-        latency_ps=_three_levels(costs.latency_ps),
-        serial=bool(costs.serial),
+        costs=costs._replace(use_ps=_three_levels(costs.use_ps), latency_ps=_three_levels(costs.latency_ps)),
         capacity=free.max(axis=1),
         free=free,
         native_ps=0,
@@ -146,12 +140,12 @@ def _segments(task: Task, entry_of: Ints, entries: int) -> list[list[tuple[int, 
     # Bytes that begin at an op, and negative ones that end before it, per entry.
     changes: list[dict[int, int]] = [{} for _ in range(entries)]
     for tensor in np.flatnonzero(entry_of >= 0).tolist():
-        own, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
+        change_at, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
         for op, change in ((int(first[tensor]), size), (int(last[tensor]) + 1, -size)):
-            own[op] = own.get(op, 0) + change
+            change_at[op] = change_at.get(op, 0) + change
     segments: list[list[tuple[int, int, int]]] = []
-    for own in changes:
-        ops, held = sorted(own), np.cumsum([own[op] for op in sorted(own)]).tolist()
+    for change_at in changes:
+        ops, held = sorted(change_at), np.cumsum([change_at[op] for op in sorted(change_at)]).tolist()
         ranges = zip(ops[:-1], ops[1:], held[:-1], strict=True)
         segments.append([(begin, end - 1, size) for begin, end, size in ranges if size])
     return segments
@@ -172,13 +166,13 @@ def _free_bytes(task: Task) -> Ints:
 
 def _fastest(free: Ints, segments: list[list[tuple[int, int, int]]]) -> Ints:
     """Return `StepTables.fastest`."""
-    return np.array([_fastest_of(free, own) for own in segments], dtype=np.int64)
+    return np.array([_fastest_of(free, rows) for rows in segments], dtype=np.int64)
 
 
-def _fastest_of(free: Ints, own: list[tuple[int, int, int]]) -> int:
+def _fastest_of(free: Ints, segments: list[tuple[int, int, int]]) -> int:
     """Return the fastest level that has room for all segments of an entry."""
     for level in (FAST, MIDDLE):
-        if all(free[level, begin : end + 1].min() >= size for begin, end, size in own):
+        if all(free[level, begin : end + 1].min() >= size for begin, end, size in segments):
             return level
     return BACKING
 
@@ -186,7 +180,7 @@ def _fastest_of(free: Ints, own: list[tuple[int, int, int]]) -> int:
 def _three_levels(array: Ints) -> Ints:
     """Return the array with three levels in its last axis; a middle one that the chip has not is 0 and never used."""
     if array.shape[-1] == LEVELS:
-        return array.copy()
+        return array
     wide = np.zeros((*array.shape[:-1], LEVELS), dtype=np.int64)
     wide[..., FAST], wide[..., BACKING] = array[..., 0], array[..., -1]
     return wide

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -72,13 +73,9 @@ class StepsBatch(Batch[StepsProblem]):
             actions: int[B], levels; one without room is replaced by the next slower one that has it.
             into: float32[B, 71].
         """
-        moves, wanted = np.empty((3, len(self)), dtype=np.int64), np.ascontiguousarray(actions, dtype=np.int64)
-
-        def chunk(a: int, b: int) -> None:
-            parts = (part.part(a, b) for part in self.parts)
-            fields.step_and_observe_all(*parts, wanted[a:b], moves[:, a:b], self.heads[a:b], into[a:b])
-
-        in_chunks(chunk, len(self))
+        count, actions = len(self.states), np.ascontiguousarray(actions, dtype=np.int64)
+        moves = np.empty((3, count), dtype=np.int64)
+        in_chunks(partial(fields.step_and_observe_all, *self.parts, actions, moves, self.heads, into), count)
         self.following = moves[2]
         return Levels(*moves)
 
@@ -86,7 +83,7 @@ class StepsBatch(Batch[StepsProblem]):
         """Return the observations float32[n, 71] of the episodes `which` int64[n], or of all, in `into` if given."""
         index = np.arange(len(self)) if which is None else which
         rows = self.empty(len(index)) if into is None else into
-        in_chunks(lambda a, b: fields.observe_all(*self.parts, index[a:b], rows[a:b]), len(index))
+        in_chunks(partial(fields.observe_all, *self.parts, index, rows), len(index))
         return rows
 
     def empty(self, count: int) -> NDArray[np.float32]:

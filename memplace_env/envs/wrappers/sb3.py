@@ -100,12 +100,12 @@ class SB3VecEnv(VecEnv):
 
     def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any) -> list[Any]:
         """Call a method (such as `action_masks`, for MaskablePPO) of the vector environment, else of its single one."""
-        chosen = self._indices(indices)
-        rows = getattr(self.env.unwrapped, method_name, None)
-        if rows is not None:
-            values = rows(*args, **kwargs)
-            return [values[index] for index in chosen]
-        return [getattr(self._member(), method_name)(*args, **kwargs) for _ in chosen]
+        rows = self._indices(indices)
+        method = getattr(self.env.unwrapped, method_name, None)
+        if method is not None:
+            values = method(*args, **kwargs)
+            return [values[index] for index in rows]
+        return [getattr(self._member(), method_name)(*args, **kwargs) for _ in rows]
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None

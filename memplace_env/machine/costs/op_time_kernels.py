@@ -12,7 +12,7 @@ def op_time(costs, op, used_ps):
     """Return picoseconds of the whole op and of its backing port, by the rule of `cost_arrays.op_times`.
 
     Args:
-        costs: the Costs, or any other named tuple with its compute_ps, overhead_ps, latency_ps and serial.
+        costs: the Costs.
         op: which op.
         used_ps: L integers, an array or a tuple, sum of `use_ps` over the op's uses that each level serves.
     """

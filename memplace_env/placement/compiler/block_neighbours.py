@@ -35,13 +35,13 @@ def neighbours_of(first, last, here):
     for filling in range(2):
         count = 0
         for block in by_first:
-            kept = 0
+            overlapping = 0
             # alive[:kept] are those of alive[:index] that overlap with the block: each such pair is met exactly once.
             for index in range(count):
                 old = alive[index]
                 if last[old] >= first[block]:
-                    alive[kept] = old
-                    kept += 1
+                    alive[overlapping] = old
+                    overlapping += 1
                     low, high = min(old, block), max(old, block)
                     # While counting, `smaller` and `larger` are counts; while filling, the next free index in `other`.
                     if filling:
@@ -49,9 +49,9 @@ def neighbours_of(first, last, here):
                         other[larger[low]] = high
                     smaller[high] += 1
                     larger[low] += 1
-            alive[kept] = block
-            count = kept + 1
-            pairs += kept  # both passes add up, so twice the number of pairs in the end
+            alive[overlapping] = block
+            count = overlapping + 1
+            pairs += overlapping  # both passes add up, so twice the number of pairs in the end
             if pairs > 2 * MOST_PAIRS:
                 return no_lists(n)
         if not filling:

@@ -55,8 +55,8 @@ def evaluate_assignments(
 
 def kernel_of(schedule: Schedule) -> Callable[..., tuple[Ints, Ints]]:
     """Return the compiled `place_all` for the schedule's machine."""
-    chosen: Callable[..., tuple[Ints, Ints]] = streamed.place_all if schedule.streamed else resident.place_all
-    return chosen
+    place_all: Callable[..., tuple[Ints, Ints]] = streamed.place_all if schedule.streamed else resident.place_all
+    return place_all
 
 
 class Compiled(NamedTuple):
@@ -74,15 +74,15 @@ def place_levels(task: Task, levels: ArrayLike, order: Order = "weights-before-r
     """
     if not isinstance(order, str) or order not in ORDERS:
         raise ActionError(f"The order is one of {', '.join(ORDERS)}, not {described(order)}.")
-    program, wanted = task.program, np.asarray(levels)
-    if wanted.shape != (program.num_tensors,) or not np.issubdtype(wanted.dtype, np.integer):
+    program, array = task.program, np.asarray(levels)
+    if array.shape != (program.num_tensors,) or not np.issubdtype(array.dtype, np.integer):
         raise ActionError(
             f"Levels for {program.name!r} are {program.num_tensors} integers, one level for each tensor; these "
-            f"have shape {wanted.shape} and dtype {wanted.dtype}."
+            f"have shape {array.shape} and dtype {array.dtype}."
         )
-    if wanted.size and (wanted.min() < 0 or wanted.max() > task.backing):
-        raise ActionError(f"Levels are 0..{task.backing}; these hold {wanted.min()}..{wanted.max()}.")
-    return place_assignment(task, wanted.astype(np.int64), np.arange(program.num_tensors), order)
+    if array.size and (array.min() < 0 or array.max() > task.backing):
+        raise ActionError(f"Levels are 0..{task.backing}; these hold {array.min()}..{array.max()}.")
+    return place_assignment(task, array.astype(np.int64), np.arange(program.num_tensors), order)
 
 
 def place_assignment(task: Task, assignment: Ints, decision_of: Ints, order: Order) -> Compiled:

@@ -30,7 +30,7 @@ def new_profile(free_bytes):
     return least, taken
 
 
-@kernel
+@kernel(borrows=True)
 def fewest_free(profile, first, last):
     """Return the fewest bytes that are free in one of the ops first..last."""
     least, taken = profile
@@ -56,7 +56,7 @@ def fewest_free(profile, first, last):
     return fewest
 
 
-@kernel
+@kernel(borrows=True)
 def take(profile, first, last, size):
     """Take `size` bytes in each of the ops first..last."""
     least, taken = profile

@@ -27,7 +27,7 @@ def time_op(schedule, op, level, used_ps):
 
 
 @kernel(forceinline=True, borrows=True)
-def wanted_level(assignment, decision_of, tensor, backing):
+def requested_level(assignment, decision_of, tensor, backing):
     """Return the level that an assignment requests for a tensor; the backing memory if none of its decisions does."""
     return np.int64(assignment[decision_of[tensor]]) if decision_of[tensor] >= 0 else np.int64(backing)
 
@@ -38,7 +38,7 @@ def reassigned_bytes(schedule, assignment, decision_of, level):
     backing, moved = len(schedule.capacity) - 1, np.int64(0)
     # Only items can leave the backing memory; graph inputs and outputs lie there whatever is wanted.
     for tensor in schedule.item_tensor:
-        if level[tensor] != wanted_level(assignment, decision_of, tensor, backing):
+        if level[tensor] != requested_level(assignment, decision_of, tensor, backing):
             moved += schedule.tensor_bytes[tensor]
     return moved
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.packing import PackingSpace, pack_level, packing_space
-from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, requested_level, time_op
 from memplace_env.program.program import Ints
 
 
@@ -120,7 +120,7 @@ def _grant(schedule, assignment, decision_of, level, space):
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):
         tensor = items[item]
-        size, got = sizes[tensor], wanted_level(assignment, decision_of, tensor, backing)
+        size, got = sizes[tensor], requested_level(assignment, decision_of, tensor, backing)
         if is_weight[item]:
             while got < backing and peak[got] + size > room[got]:
                 got += 1

@@ -18,7 +18,7 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.compiler.free_bytes import fewest_free, new_profile, take
 from memplace_env.placement.compiler.packing import pack_level, packing_space
-from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, requested_level, time_op
 
 
 @kernel
@@ -31,22 +31,22 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     """
     tensors, backing, costs = len(schedule.tensor_bytes), len(schedule.capacity) - 1, schedule.costs
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
-    wanted = np.empty(tensors, dtype=np.int64)
+    requested = np.empty(tensors, dtype=np.int64)
     for index in range(first, last):
         assignment, level = assignments[index], levels[index]
         for tensor in range(tensors):
-            wanted[tensor] = wanted_level(assignment, decision_of, tensor, backing)
+            requested[tensor] = requested_level(assignment, decision_of, tensor, backing)
         settled = False
-        # Each pass but the last moves at least one tensor's `wanted` down a level, so there are at most K (L - 1) + 1.
+        # Each pass but the last lowers at least one requested level, so there are at most K (L - 1) + 1.
         while not settled:
-            out[0, index], out[1, index] = _grant(schedule, wanted, level, start)
+            out[0, index], out[1, index] = _grant(schedule, requested, level, start)
             if schedule.crowded:
                 for tensor in range(tensors):
-                    wanted[tensor] = max(wanted[tensor], level[tensor])
+                    requested[tensor] = max(requested[tensor], level[tensor])
             settled = _find_addresses(
                 (schedule.blocks, schedule.by_rank, schedule.crowded),
                 (schedule.capacity, costs.reserved_bytes),
-                (wanted, level, start),
+                (requested, level, start),
                 offset,
             )
         out[2, index] = reassigned_bytes(schedule, assignment, decision_of, level)
@@ -54,7 +54,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
 
 
 @kernel
-def _grant(schedule, wanted, level, start):
+def _grant(schedule, requested, level, start):
     """Fill in the `level` int8[K] that each tensor gets by bytes, and the `start` int64[K] of its block.
 
     Returns:
@@ -72,7 +72,7 @@ def _grant(schedule, wanted, level, start):
     # free_ps[:t] is what they leave of the backing port beside the copies granted so far.
     for op in range(-1, ops):
         for item in range(schedule.item_ptr[op + 1], schedule.item_ptr[op + 2]):
-            tensor, got = schedule.item_tensor[item], wanted[schedule.item_tensor[item]]
+            tensor, got = schedule.item_tensor[item], requested[schedule.item_tensor[item]]
             since, until = schedule.live_start[tensor], schedule.live_end[tensor]
             size, demand = schedule.tensor_bytes[tensor], costs.prefetch_ps[tensor]
             is_copied = schedule.item_is_weight[item] and got < backing
@@ -98,9 +98,9 @@ def _grant(schedule, wanted, level, start):
                     picojoules += costs.copy_pj[tensor, got]
                     # The copy takes the earliest free time of its window, which leaves the latest to later copies.
                     for during in range(since, op):
-                        given = min(demand, free_ps[during])
-                        free_ps[during] -= given
-                        demand -= given
+                        booked_ps = min(demand, free_ps[during])
+                        free_ps[during] -= booked_ps
+                        demand -= booked_ps
         if op >= 0:
             op_ps, busy_ps, use_pj = time_op(schedule, op, level, used_ps)
             latency += op_ps
@@ -166,7 +166,7 @@ def _find_addresses(ranked, memory, tensors, offset):
     """
     (size, _, last), by_rank, crowded = ranked
     capacity, reserved_bytes = memory
-    wanted, level, start = tensors
+    requested, level, start = tensors
     first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
     # A weight's life begins with its copy, which `_grant` has only just decided: neighbours change in every pass.
     for block in range(len(size)):
@@ -187,5 +187,5 @@ def _find_addresses(ranked, memory, tensors, offset):
         for block in members[:count]:
             offset[by_rank[block]] = at[block]
             if end[block] < 0:
-                wanted[by_rank[block]], all_placed = got + 1, False
+                requested[by_rank[block]], all_placed = got + 1, False
     return all_placed

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tflite
 
-from benchmarks.vela_networks import networks
+from benchmarks.experiments.vela import networks
 from memplace_env._lib.errors import MemPlaceError, PlanError, WorkloadError
 from memplace_env.backends.export.tflite_file import NAME, with_offline_plan
 from memplace_env.placement.compiler import native_plan, place_levels

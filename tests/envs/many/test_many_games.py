@@ -15,7 +15,6 @@ from memplace_env._lib.errors import EnvError, WorkloadError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import GameBatch
 from memplace_env.envs.malloc_game.env import drawn_game
-from memplace_env.envs.malloc_game.game_batch import part_of
 from memplace_env.envs.many.drawn import MOST_LOADED
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
@@ -104,7 +103,7 @@ def test_games_of_many_programs_are_played_as_alone(games, seed, flat, skip_forc
     seen, shown = together.observe(), [one.observe() for one in alone]
     for _ in range(25):
         for index, own in enumerate(shown):
-            assert_same(part_of(seen, index, index + 1), own)
+            assert_same(*((rows[row] if flat else rows.of(row)) for rows, row in ((seen, index), (own, 0))))
         actions = rng.integers(0, 3, len(games))
         moves = together.step(actions, seen, skip_forced)
         for index, (one, own) in enumerate(zip(alone, shown, strict=True)):

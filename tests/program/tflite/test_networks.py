@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.vela_networks import networks
+from benchmarks.experiments.vela import networks
 from memplace_env.program.frontends.tflite import load_tflite
 from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.program import GEOMETRY, Program, TensorKind

@@ -241,7 +241,7 @@ def _why_not_copied(snapshot: GameSnapshot, fast: str) -> str:
     decision, state = snapshot.decision, snapshot.state
     assert decision is not None
     tables, layout = snapshot.problem.tables, snapshot.problem.layout
-    if tables.prefetch_ps[decision.tensor] == 0:
+    if tables.costs.prefetch_ps[decision.tensor] == 0:
         return "a copy would take no time"
     if earliest_copy(layout, state, decision.tensor) >= decision.op:
         return f"too late to copy it before op {decision.op}"

@@ -81,13 +81,6 @@ def _convert() -> None:
     sys.stdout.buffer.write(text.encode())
 
 
-if __name__ == "__main__":
-    threading.stack_size(_STACK_BYTES)
-    thread = threading.Thread(target=_convert)
-    thread.start()
-    thread.join()
-
-
 def libraries() -> Any:
     """Return a namespace with `jax`, `ir`, `stablehlo` and `new_context`.
 
@@ -110,3 +103,10 @@ def new_context(library: Any) -> Any:
     context = library.new_context()
     context.allow_unregistered_dialects = True
     return context
+
+
+if __name__ == "__main__":
+    threading.stack_size(_STACK_BYTES)
+    thread = threading.Thread(target=_convert)
+    thread.start()
+    thread.join()
