@@ -92,7 +92,7 @@ def _at(rows: Any, index: Any) -> Any:
 
 def _expression(part: Any, columns: Iterator[int], names: dict[str, Any]) -> str:
     """Return the expression that reads a part of this type from the next columns of a row; add to its `names`."""
-    if isinstance(part, types.NamedTuple):
+    if isinstance(part, types.NamedTuple | types.NamedUniTuple):
         fields, make = [_expression(field, columns, names) for field in part.types], f"_make_{len(names)}"
         names[make] = part.instance_class
         return f"{make}({', '.join(fields)})"
