@@ -99,7 +99,7 @@ def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, bes
     return best_latency
 
 
-@kernel(borrows=True)
+@kernel
 def _replay(tables, layout, state, preferences, free, saved, stride):
     """Finish a state along the preferences and return its latency in ps.
 
