@@ -75,11 +75,10 @@ def test_the_exact_agent_proves_it_and_its_episode_returns_it(env_id):
     assert solution.report.latency_s == info["optimal_latency_s"]
     if env_id == GAME:
         actions = nearest_actions(env.problem, solution.plan)
+    elif env_id == STEPS:
+        actions = env.problem.actions_of(solution.plan)
     else:
-        one_shot = env.problem.one_shot if env_id == STEPS else env.problem
-        actions = one_shot.assignments_of(solution.plan.tensor_levels(env.program)[None])
-        if env_id == STEPS:
-            actions = actions[0, env.problem.tables.decision]
+        actions = env.problem.assignments_of(solution.plan.tensor_levels(env.program)[None])
     assert sum(env.step(action)[1] for action in actions) == pytest.approx(info["optimal_return"], rel=1e-12)
 
 
