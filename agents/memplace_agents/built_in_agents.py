@@ -18,7 +18,7 @@ from memplace_env._lib.threads import cached_property
 from memplace_env.envs.registration import Formulation
 
 CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-"""Command that installs PyTorch without CUDA; as a dependency it comes with multi_env GB of it."""
+"""Command that installs PyTorch without CUDA; as a dependency it comes with several GB of it."""
 _TORCH = ("torch", "tensorboard")
 
 _ONE_SHOT, _GAME, _DYNAMIC = (Formulation.ONE_SHOT,), (Formulation.GAME,), (Formulation.DYNAMIC,)
@@ -42,7 +42,7 @@ class AgentSpec:
         summary: one line for lists of agents.
         needs: modules that it imports beyond the dependencies of memplace itself.
         learns: True if it trains a policy while it searches, and takes `policy=` and `out=`.
-        multi_env: True if it trains one policy on multi_env environments at once, by `train(envs, ...)`.
+        multi_env: True if it trains one policy on several environments at once, by `train(envs, ...)`.
         samples_programs: True if it also trains on environments that draw their programs.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
         breaks_ties: True if it takes `tie_break=`.

@@ -28,7 +28,7 @@ def speedup(record: Record) -> float:
 
 
 def best_speedup(record: Record) -> float:
-    """Return the speed-up of the best known plan of a record's environment, as of `suites/best-known.toml`."""
+    """Return the speed-up of the best known plan of a record's environment, as of `memplace_env.envs.best_known`."""
     return float(record["baseline_ps"] / best_known()[record["id"]].best_ps)
 
 

@@ -58,7 +58,7 @@ def of_game(name: str) -> Record:
 
 
 def of_map(name: str) -> Record:
-    """Return what slices give to a map, as recorded by `benchmarks.slices`."""
+    """Return what slices give to a map, as recorded by the experiment `slices`."""
     recorded = (record for one in slices.EXPERIMENTS for record in one.recorded())
     rows = {(r["name"], r["slices"]): r for r in recorded if r["table"] == "gains"}
     row = rows[name, SHARE]  # `python -m benchmarks run slices` comes first
