@@ -10,9 +10,13 @@ from memplace_agents.exact.static import static_model
 from memplace_agents.exact.static.alike import Alike, alike
 from memplace_agents.exact.static.static_model import build
 from memplace_agents.exact.static.static_solve import solve_model
+from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.resolve_task import make_task
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
 from memplace_env.testing import RandomCosts
+from tests.by_hand import machine
 from tests.strategies import accelerators, programs
 from tests.thorough import examples
 
@@ -54,6 +58,21 @@ def test_counting_slices_finds_the_optimum_of_trying_each(task):
     # Shares of slices that are alike differ by a picosecond at most.
     slack = task.program.num_uses + 1 + 1e-9 * with_each.claim.bound_ps
     assert abs(counted.claim.bound_ps - with_each.claim.bound_ps) <= slack
+
+
+def test_ports_that_only_many_slices_keep_busy_for_longer_than_the_op_computes():
+    """Nine slices read and nine written: 18 ns of the port, where the op computes for 10 ns."""
+    builder = ProgramBuilder("slices", "int8")
+    x, h = builder.tensor("x", 1, TensorKind.INPUT), builder.tensor("h", 90, rows=(1, 9))
+    g, y = builder.tensor("g", 90, rows=(1, 9)), builder.tensor("y", 1, TensorKind.OUTPUT)
+    builder.op("Make", [x], [h])
+    builder.op("Relu", [h], [g], vector_ops=10)
+    builder.op("Sum", [g], [y])
+    fast, slow = machine().levels
+    task = make_task(sliced(builder.build(), 10), machine(levels=(replace(fast, capacity_bytes=999), slow)))
+    assert (alike(task).size == 9).sum() == 18
+    answer = solve_model(build(task), [], 0.0, None)
+    assert abs(answer.claim.bound_ps - latency_ps(task, answer.level)) <= 1
 
 
 def _solved_with(task, groups):

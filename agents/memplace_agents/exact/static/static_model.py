@@ -204,11 +204,14 @@ def _ports(task: Task, costs: Costs, columns: _Columns, unit: float) -> _Ports:
 def _op_times(rows: RowBuilder, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:
     """Add rows z >= port times, for ops where these can exceed the compute time."""
     matrices, constants = ports.matrix, list(ports.constant.T)
+    upper = np.ones(columns.total)
+    tensor, level = np.nonzero(columns.x >= 0)
+    upper[columns.x[tensor, level]] = columns.members[tensor]
     if costs.serial:
         matrices, constants = [sum(matrices[1:], start=matrices[0])], [ports.constant.sum(axis=1)]
     for matrix, constant in zip(matrices, constants, strict=True):
-        # The port time with every positive coefficient at 1 and every negative one at 0: no solution has more.
-        most = np.asarray(matrix.maximum(0).sum(axis=1)).ravel() + constant
+        # The port time with all columns of positive coefficients at their most, the others at 0: no solution has more.
+        most = matrix.maximum(0) @ upper + constant
         ops = np.flatnonzero(most > costs.compute_ps / unit)
         row = rows.new(len(ops), constant[ops])
         rows.add(row, columns.z[ops])
