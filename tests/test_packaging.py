@@ -10,7 +10,7 @@ import pytest
 from setuptools.command.egg_info import FileList
 
 from memplace_env._lib.version import __version__
-from tests.source import ROOT
+from tests.source import PACKAGES, ROOT
 from tests.test_documents import LINK
 
 ADDED = {"MANIFEST.in", "memplace.py", "pyproject.toml", "setup.cfg", "setup.py"}
@@ -52,6 +52,24 @@ def test_the_source_distribution_is_whole(monkeypatch):
     tracked = {name for name in listed.stdout.splitlines() if os.path.exists(name)}
     assert tracked - set(packed.files) - ADDED == {".gitignore"}
     assert [name for name in packed.files if name.endswith((".pyc", ".nbi", ".nbc"))] == []
+
+
+def test_the_wheel_has_all_data(tmp_path):
+    """Every file of the three packages is in it, but for pages that people read in the repository."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git repository")
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", tmp_path, "build_py", "-d", tmp_path]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    homes = {str(folder.relative_to(ROOT)): package for package, folder in PACKAGES.items()}
+    files = {
+        name.replace(home, package, 1)
+        for name in tracked.stdout.splitlines()
+        for home, package in homes.items()
+        if name.startswith(f"{home}/") and (ROOT / name).exists()
+    }
+    assert {name for name in files - built if not name.endswith("README.md")} == set()
 
 
 def test_the_citation_has_the_version():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -46,12 +46,17 @@ def row_of(part: Any) -> NDArray[np.int64]:
     return np.array(_numbers_of(part), dtype=np.int64)
 
 
+def rows_of(parts: Sequence[Any]) -> NDArray[np.int64]:
+    """Return int64[B, n], the rows of many, see `row_of`."""
+    return np.array([_numbers_of(part) for part in parts], dtype=np.int64)
+
+
 def _numbers_of(part: Any) -> list[int]:
     if isinstance(part, tuple):
         return [number for field in part for number in _numbers_of(field)]
     if isinstance(part, np.ndarray):
         assert part.flags.c_contiguous, "a view of an address is contiguous"
-        return [part.ctypes.data, *part.shape]
+        return [part.__array_interface__["data"][0], *part.shape]
     return [int(part)]
 
 

@@ -66,7 +66,7 @@ def _uncompressed(data: bytes) -> bytes:
     """Return what an .xz file holds.
 
     Raises:
-        ValueError: it is cut short, or holds more bytes than a model file may have.
+        ValueError: it is cut short, holds more bytes than a model file may have, or has data behind its end.
         LZMAError: it is no such file.
     """
     stream = lzma.LZMADecompressor(memlimit=_MEMORY)
@@ -75,6 +75,8 @@ def _uncompressed(data: bytes) -> bytes:
         raise ValueError(f"it holds more than {MAX_FILE_BYTES:,} bytes")
     if not stream.eof:
         raise ValueError("it is cut short")
+    if stream.unused_data:
+        raise ValueError("it has more than one compressed file in it, or other data at its end")
     return content
 
 

@@ -59,6 +59,7 @@ def test_compressed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (whole, "Input format not supported"),
         (packed[:-9], "it is cut short"),
         (packed[:-9] + whole, "Corrupt"),
+        (packed + packed, "other data at its end"),
     ):
         file.write_bytes(content)
         with pytest.raises(WorkloadError, match=message):

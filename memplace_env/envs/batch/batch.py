@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.array_rows import AddressRows, row_of
+from memplace_env._lib.array_rows import AddressRows, row_of, rows_of
 from memplace_env._lib.units import PS
 from memplace_env.envs.placement_env import shallow_copy
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -103,7 +103,7 @@ class Batch(ABC, Generic[Problem]):
     def parts(self) -> tuple[AddressRows, ...]:
         """`AddressRows` of each part of the problems, and of the states, for kernels."""
         if self._state_rows is None:
-            self._state_rows = AddressRows(self.states[0], np.stack([row_of(state) for state in self.states]))
+            self._state_rows = AddressRows(self.states[0], rows_of(self.states))
         return *self._rows, self._state_rows
 
     @property
