@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from memplace_env.machine.costs import CostModel, Roofline
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Program
+from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.slicing import sliced
 from memplace_env.testing.cost_models import RandomCosts, ReservingRoofline
 
@@ -157,6 +158,29 @@ def programs_with_rows(draw: st.DrawFn, program: st.SearchStrategy[Program] | No
     blocks = rng.integers(1, 4, drawn.num_tensors)
     halo = rng.integers(0, 4, drawn.num_uses) * draw(st.integers(0, 1))
     return replace(drawn, tensor_rows=np.stack([blocks, rows], 1), use_halo=halo)
+
+
+@st.composite
+def programs_with_pairs(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Program:
+    """Draw random programs in which results have the bytes of an operand, and may take its place."""
+    drawn = draw(programs() if program is None else program)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    size, inner = drawn.tensor_bytes.copy(), drawn.tensor_kind == TensorKind.ACTIVATION
+    pairs = []
+    for first, end in pairwise(drawn.use_ptr.tolist()):
+        uses = first + rng.permutation(end - first)
+        uses = uses[inner[drawn.use_tensor[uses]]]
+        operands, results = (uses[drawn.use_is_result[uses] == is_result] for is_result in (False, True))
+        for result in results.tolist() if len(operands) else ():
+            size[drawn.use_tensor[result]] = size[drawn.use_tensor[operands[0]]]
+        pairs += [
+            (use, result)
+            for result in results.tolist()
+            for use in operands.tolist()
+            if size[drawn.use_tensor[use]] == size[drawn.use_tensor[result]] and rng.random() < 0.8
+        ]
+    moved = np.where(inner[drawn.use_tensor], size[drawn.use_tensor], drawn.use_bytes)
+    return replace(drawn, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
 
 
 @st.composite

@@ -85,6 +85,25 @@ class MemoryPlan:
             rows.setdefault((tensor, level), []).append(row)
         return rows
 
+    def handed_over(self, program: Program) -> list[tuple[int, int]]:
+        """Return the rows (of an operand's block, of a result's) that are the same bytes, as `inplace` allows, by op.
+
+        The operand's block ends, and the result's begins, at the op of a pair of `program.handovers`.
+        """
+        if not len(program.handovers):
+            return []
+        places = self.allocations[:, [0, 1, 2, 4]].tolist(), self.allocations[:, :4].tolist()
+        by_end, by_start = ({tuple(place): row for row, place in enumerate(rows)} for rows in places)
+        given: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for tensor, level, offset, end in by_end:
+            given.setdefault((tensor, end), []).append((level, offset))
+        return [
+            (by_end[operand, level, offset, op], by_start[result, level, offset, op])
+            for operand, result, op in program.handovers.tolist()
+            for level, offset in given.get((operand, op), ())
+            if (result, level, offset, op) in by_start
+        ]
+
     def prefetch_windows(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
         """Return (start, end) of every copy from the backing memory, in order, by (tensor, level that it fills)."""
         windows: dict[tuple[int, int], list[tuple[int, int]]] = {}

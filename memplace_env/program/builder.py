@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 _GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1, "stride_y": 1}
@@ -38,6 +39,8 @@ class ProgramBuilder:
     _vector_ops: list[int] = field(default_factory=list)
     _geometry: list[list[int]] = field(default_factory=list)
     _uses: list[list[tuple[int, bool, int, int]]] = field(default_factory=list)
+    _inplace: list[tuple[int, int]] = field(default_factory=list)
+    _num_uses: int = 0
 
     def tensor(
         self,
@@ -74,6 +77,7 @@ class ProgramBuilder:
         geometry: Mapping[str, int] | None = None,
         bytes_read: Mapping[int, int] | None = None,
         halo: Mapping[int, int] | None = None,
+        inplace: Iterable[tuple[int, int]] = (),
     ) -> None:
         """Add the next op of the schedule.
 
@@ -87,6 +91,10 @@ class ProgramBuilder:
             geometry: values for columns of `GEOMETRY`.
             bytes_read: for operands that are read in part (and results that are written in part) the bytes moved.
             halo: for operands whose rows a window slides over, see `Program.use_halo`.
+            inplace: pairs (operand, result) that may lie in the same bytes, see `Program.inplace`.
+
+        Raises:
+            WorkloadError: a pair is not of an operand and a result.
         """
         number = len(self._ops)
         self._ops.append((op_type, name or f"{op_type}_{number}"))
@@ -97,6 +105,12 @@ class ProgramBuilder:
         moved = {tensor: self._tensors[tensor][1] for tensor in (*operands, *results)} | dict(bytes_read or {})
         self._producer.update(dict.fromkeys(results, number))
         rows = halo or {}
+        use = {tensor: self._num_uses + index for index, tensor in enumerate(moved)}
+        self._num_uses += len(moved)
+        for pair in inplace:
+            if not set(pair) <= set(moved):
+                raise WorkloadError(f"A pair of inplace, {pair}, is not an operand and a result of op {number}.")
+            self._inplace.append((use[pair[0]], use[pair[1]]))
         self._uses.append([(tensor, tensor in results, size, rows.get(tensor, 0)) for tensor, size in moved.items()])
 
     def build(self, op_nodes: Iterable[tuple[str, ...]] = (), tensor_value: Iterable[str] = ()) -> Program:
@@ -126,6 +140,7 @@ class ProgramBuilder:
             alias_of=np.array(self._alias_of, dtype=np.int64),
             tensor_rows=np.array(self._rows, dtype=np.int64).reshape(-1, 2),
             use_halo=uses[:, 3].copy(),
+            inplace=np.array(self._inplace, dtype=np.int64).reshape(-1, 2),
             op_nodes=tuple(op_nodes),
             tensor_value=tuple(tensor_value),
         )

@@ -21,6 +21,7 @@ def first_inconsistency(program: ProgramArrays) -> str | None:
     """Return the first violation as the end of a sentence, None for consistent arrays."""
     ops, tensors, uses = program.num_ops, program.num_tensors, program.num_uses
     counts: dict[str | int, int] = {"ops": ops, "tensors": tensors, "uses": uses, "ends": ops + 1}
+    counts["pairs"] = len(program.inplace)
     due = {name: counts[dims[0]] for name, dims in ARRAY_DIMS.items()}
     due |= {"tensor_name": tensors, "op_name": ops}
     due |= {"op_nodes": ops} if program.op_nodes else {}
@@ -66,7 +67,7 @@ def first_inconsistency(program: ProgramArrays) -> str | None:
     constant = np.isin(program.tensor_kind, (TensorKind.WEIGHT, TensorKind.INPUT))
     if ((producer < 0) != constant).any():
         return "exactly the weights and inputs must have no producer"
-    return _wrong_alias(program)
+    return _wrong_alias(program) or _wrong_pair(program)
 
 
 def _totals(program: ProgramArrays) -> Iterator[NDArray[np.float64]]:
@@ -92,4 +93,23 @@ def _wrong_alias(program: ProgramArrays) -> str | None:
         return "two outputs take the place of one tensor"
     if (program.live_end[taken] > program.producer[outputs]).any():
         return "an op reads a tensor after an output has taken its place"
+    return None
+
+
+def _wrong_pair(program: ProgramArrays) -> str | None:
+    pairs = program.inplace
+    if (pairs < 0).any() or (pairs >= program.num_uses).any():
+        return "inplace names a use that does not exist"
+    if not (program.use_is_result[pairs] == (False, True)).all():
+        return "a pair of inplace is not an operand and a result"
+    if (program.use_op[pairs[:, 0]] != program.use_op[pairs[:, 1]]).any():
+        return "a pair of inplace is of two ops"
+    if (np.diff(program.use_op[pairs[:, 0]]) < 0).any() or len(np.unique(pairs, axis=0)) != len(pairs):
+        return "the pairs of inplace are not in the order of their ops, each once"
+    tensors = program.use_tensor[pairs]
+    if (program.tensor_kind[tensors] != TensorKind.ACTIVATION).any():
+        return "a pair of inplace is not of inner results"
+    size = program.tensor_bytes[tensors]
+    if (size[:, 0] != size[:, 1]).any() or (program.use_bytes[pairs] != size).any():
+        return "a pair of inplace is of other bytes, or moves a part of them"
     return None

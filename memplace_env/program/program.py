@@ -59,7 +59,7 @@ class Program(ProgramArrays):
     def live_bytes(self) -> Ints:
         """int64[T], bytes of the activations and outputs alive during each op, without weights and inputs.
 
-        An output that takes another tensor's place needs none of its own.
+        An output that takes another tensor's place needs none of its own; every other result has bytes of its own.
         """
         own = (self.producer >= 0) & (self.alias_of < 0)
         # Bytes that each op adds to those alive; summed up, the bytes alive.
@@ -67,6 +67,17 @@ class Program(ProgramArrays):
         np.add.at(delta, self.live_start[own], self.tensor_bytes[own])
         np.add.at(delta, self.live_end[own] + 1, -self.tensor_bytes[own])
         return frozen(np.cumsum(delta)[:-1])
+
+    @cached_property
+    def live_bytes_in_place(self) -> Ints:
+        """int64[T], the same with as many results in place as `inplace` allows."""
+        saved = np.zeros(self.num_ops, dtype=np.int64)
+        taken = set[int]()
+        for operand, result, op in self.handovers.tolist():
+            if taken.isdisjoint((operand, ~result)):
+                taken.update((operand, ~result))
+                saved[op] += self.tensor_bytes[operand]
+        return frozen(self.live_bytes - saved)
 
     @cached_property
     def footprint(self) -> int:
@@ -106,8 +117,9 @@ class Program(ProgramArrays):
         """Hex digest of everything that a plan or a latency depends on; names are not part of it."""
         digest = hashlib.sha256(f"memplace-program-2 {self.dtype} {' '.join(self.op_type)}".encode())
         for name, array in self._arrays().items():
-            # Without any alias the array holds no information and is left out. Nothing depends on rows until cut.
-            if name not in ("alias_of", "tensor_rows", "use_halo") or (name == "alias_of" and (array >= 0).any()):
+            # Without any alias or pair these arrays hold no information and are left out. Nothing depends on rows until
+            # cut.
+            if name not in ("tensor_rows", "use_halo") and (name not in ("alias_of", "inplace") or (array >= 0).any()):
                 digest.update(f"{name}{array.shape}".encode())
                 digest.update(array.astype("<i8").tobytes())
         if self.slices is not None:

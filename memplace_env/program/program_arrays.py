@@ -87,8 +87,9 @@ ARRAY_DIMS: Final[Mapping[str, tuple[str | int, ...]]] = {
     "alias_of": ("tensors",),
     "tensor_rows": ("tensors", 2),
     "use_halo": ("uses",),
+    "inplace": ("pairs", 2),
 }
-"""Dims of each array of a Program; `ends` is the number of ops plus one."""
+"""Dims of each array of a Program; `ends` is the number of ops plus one, `pairs` of results that may lie in place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +120,8 @@ class ProgramArrays:
             readers treat its rows independently, so that a part of them can be in another memory. A tensor of one row
             stays whole.
         use_halo: int64[U], rows that the use moves twice for each cut between rows, as windows reach over it.
+        inplace: int64[I, 2], pairs (use of an operand, use of a result) of one op, which may write the result over the
+            operand where no later op reads that. Both are inner results of the same bytes, moved whole.
         op_nodes: for each op the names of the nodes in the model's file that it covers, without views; empty for a
             Program that comes from no model file, or from a saved one.
         tensor_value: K names of the tensors' values in the model's file; empty where `op_nodes` is.
@@ -142,6 +145,7 @@ class ProgramArrays:
     alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     tensor_rows: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     use_halo: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    inplace: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     op_nodes: tuple[tuple[str, ...], ...] = ()
     tensor_value: tuple[str, ...] = ()
 
@@ -169,6 +173,13 @@ class ProgramArrays:
     def use_op(self) -> Ints:
         """int64[U], the op of each use."""
         return frozen(np.repeat(np.arange(self.num_ops), np.diff(self.use_ptr)))
+
+    @cached_property
+    def handovers(self) -> Ints:
+        """int64[H, 3], (operand, result, op) of the pairs of `inplace` whose operand no later op reads, by op."""
+        use, result = self.inplace.T
+        pairs = np.stack([self.use_tensor[use], self.use_tensor[result], self.use_op[use]], 1)
+        return frozen(pairs[self.live_end[pairs[:, 0]] == pairs[:, 2]])
 
     @cached_property
     def live_start(self) -> Ints:

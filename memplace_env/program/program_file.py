@@ -2,11 +2,12 @@
 
 A `.program` file has three parts:
 
-- a line of text, `memplace-program <1 or 2> <sha256 of all that follows>`;
-- a line of JSON: `name`, `dtype`, the numbers of `ops`, `tensors` and `uses`, and `text`, the bytes of the JSON below;
+- a line of text, `memplace-program <1, 2 or 3> <sha256 of all that follows>`;
+- a line of JSON: `name`, `dtype`, the numbers of `ops`, `tensors`, `uses` and, in format 3, `pairs`, and `text`, the
+  bytes of the JSON below;
 - one zlib stream of the arrays of `ARRAY_DIMS`, in that order, each as little-endian int64 in row-major order, and of
-  JSON in UTF-8 with the lists of strings `op_type`, `op_name` and `tensor_name`. Format 1 lacks the arrays of
-  `_OF_ROWS`: no tensor can be cut.
+  JSON in UTF-8 with the lists of strings `op_type`, `op_name` and `tensor_name`. Formats lack the arrays of `_SINCE`
+  with a later one: in format 1 no tensor can be cut, in 1 and 2 no result lies in place.
 
 So every size is known before anything is unpacked.
 """
@@ -34,12 +35,13 @@ P = TypeVar("P", bound=ProgramArrays)
 
 SUFFIX: Final = ".program"
 _FORMAT: Final = b"memplace-program "
-_OF_ROWS: Final = ("tensor_rows", "use_halo")
+_SINCE: Final = {"tensor_rows": 2, "use_halo": 2, "inplace": 3, "pairs": 3}
+"""First formats that have an array or a count; format 1 has the others."""
 _TYPES: Final[Mapping[str, type[np.generic]]] = {"tensor_kind": np.int8, "use_is_result": np.bool_}
 """Element types of the arrays that are not int64 in a Program."""
 
 _NAMES: Final = ("op_type", "op_name", "tensor_name")
-_MOST: Final = {"ops": 10**6, "tensors": 10**6, "uses": 10**6, "text": 2**26}
+_MOST: Final = {"ops": 10**6, "tensors": 10**6, "uses": 10**6, "pairs": 10**6, "text": 2**26}
 """Largest counts of a header: several times those of any model that is read, and less than 1 GB as objects."""
 _MAX_HEADER: Final = 65_536
 _MAX_BYTES: Final = 2**30
@@ -62,10 +64,11 @@ def write_program(program: ProgramArrays, path: str | os.PathLike[str]) -> None:
         )
     names = {name: getattr(program, name) for name in _NAMES}
     text = json.dumps(names, separators=(",", ":")).encode()
-    sizes = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses, "text": len(text)}
-    counts = {name: _count(name, size) for name, size in sizes.items()}
+    version = 3 if len(program.inplace) else 2 if (program.tensor_rows[:, 1] > 1).any() else 1
+    sizes = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses}
+    sizes |= {"pairs": len(program.inplace), "text": len(text)}
+    counts = {name: _count(name, size) for name, size in sizes.items() if _SINCE.get(name, 1) <= version}
     header = json.dumps({"name": program.name, "dtype": program.dtype, **counts}).encode()
-    version = 2 if (program.tensor_rows[:, 1] > 1).any() else 1
     arrays = (getattr(program, name).astype("<i8").tobytes() for name in _dims(version))
     body = header + b"\n" + zlib.compress(b"".join((*arrays, text)), 9)
     try:
@@ -98,7 +101,7 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
     version, _, digest = first.removeprefix(_FORMAT).partition(b" ")
     if not first.startswith(_FORMAT):
         raise WorkloadError("The file is not a saved Program; pass one that `Program.save` wrote.")
-    if version not in (b"1", b"2"):
+    if version not in (b"1", b"2", b"3"):
         raise WorkloadError("The file has a format that is newer than this version of memplace; update memplace.")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise ValueError("its contents do not fit its hash")
@@ -106,7 +109,7 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
     if len(line) > _MAX_HEADER:
         raise ValueError("its header is too long")
     header = parse_json(line)
-    counts = {name: _count(name, header[name]) for name in _MOST}
+    counts = {name: _count(name, header[name]) for name in _MOST if _SINCE.get(name, 1) <= int(version)}
     shapes = {
         name: tuple({**counts, "ends": counts["ops"] + 1}[dim] if isinstance(dim, str) else dim for dim in dims)
         for name, dims in _dims(int(version)).items()
@@ -126,7 +129,7 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
 
 def _dims(version: int) -> Mapping[str, tuple[str | int, ...]]:
     """Return the arrays that a version of the format has, with their dims."""
-    return {name: dims for name, dims in ARRAY_DIMS.items() if version > 1 or name not in _OF_ROWS}
+    return {name: dims for name, dims in ARRAY_DIMS.items() if _SINCE.get(name, 1) <= version}
 
 
 def _count(name: str, number: object) -> int:

@@ -31,7 +31,8 @@ def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
     """Return the program with every weight and inner result of more than `limit_bytes` cut into equal slices.
 
     Sizes are multiples of `multiple` bytes, but for the last slice. A tensor whose rows are too large, or which an
-    output takes the place of, has larger slices or stays whole. The program itself is returned if none is cut.
+    output takes the place of, has larger slices or stays whole. Tensors that may lie in each other's place are cut
+    alike. The program itself is returned if none is cut.
 
     Raises:
         WorkloadError: for more slices than a model may have operands and results.
@@ -115,6 +116,7 @@ def cut(program: Program, pieces: Sequence[Ints]) -> Program:
         alias_of=np.where(alias < 0, -1, first[alias]),
         tensor_rows=np.ones((len(slice_of), 2), dtype=np.int64),
         use_halo=np.zeros(len(use_of), dtype=np.int64),
+        inplace=_pairs_of_slices(program, pieces, before),
         tensor_value=tuple(program.tensor_value[tensor] for tensor in slice_of) if program.tensor_value else (),
         slices=slices,
     )
@@ -123,16 +125,50 @@ def cut(program: Program, pieces: Sequence[Ints]) -> Program:
 def _pieces(program: Program, limit_bytes: int, multiple: int) -> list[Ints]:
     """Return for each tensor the row behind each of its slices."""
     large = _may_be_cut(program) & (program.tensor_bytes > limit_bytes)
-    rows = program.tensor_rows[:, 1].tolist()
+    common = _common_rows(program)
     cuts = [
         _equal_cuts(size, ends, limit_bytes, multiple) if is_large else (ends, 1, 1)
-        for size, ends, is_large in zip(program.tensor_bytes.tolist(), rows, large.tolist(), strict=True)
+        for size, ends, is_large in zip(program.tensor_bytes.tolist(), common, large.tolist(), strict=True)
     ]
     _check_number(program, np.array([count for _, _, count in cuts]))
     return [
-        np.array([min(ends, unit * (units * index // count)) for index in range(1, count + 1)])
-        for ends, (unit, units, count) in zip(rows, cuts, strict=True)
+        np.array([min(ends, unit * (units * index // count)) for index in range(1, count + 1)]) * (rows // ends)
+        for rows, ends, (unit, units, count) in zip(program.tensor_rows[:, 1].tolist(), common, cuts, strict=True)
     ]
+
+
+def _common_rows(program: Program) -> list[int]:
+    """Return the most equal parts of each tensor that are whole rows of all whose place it may take, or that take its.
+
+    Pairs whose rows lie in other blocks stay apart, as their slices are other bytes.
+    """
+    blocks, rows = program.tensor_rows.T.tolist()
+    first = list(range(program.num_tensors))
+
+    def find(tensor: int) -> int:
+        while first[tensor] != tensor:
+            first[tensor] = tensor = first[first[tensor]]
+        return tensor
+
+    for operand, result in program.use_tensor[program.inplace].tolist():
+        if blocks[operand] == blocks[result] and math.gcd(rows[operand], rows[result]) > 1:
+            one, other = find(operand), find(result)
+            first[other] = one
+            rows[one] = math.gcd(rows[one], rows[other])
+    return [rows[find(tensor)] for tensor in range(program.num_tensors)]
+
+
+def _pairs_of_slices(program: Program, pieces: Sequence[Ints], before: Ints) -> Ints:
+    """Return the pairs of slices that are the same bytes of a pair of tensors; `before` has each use's first slice."""
+    pairs = []
+    for use, result in program.inplace.tolist():
+        ends = [pieces[tensor] for tensor in program.use_tensor[[use, result]]]
+        (blocks, rows), (its_blocks, its_rows) = program.tensor_rows[program.use_tensor[[use, result]]].tolist()
+        whole = len(ends[0]) == len(ends[1]) == 1
+        alike = blocks == its_blocks and not program.use_halo[use]
+        if whole or (alike and np.array_equal(ends[0] * its_rows, ends[1] * rows)):
+            pairs += [(before[use] + index, before[result] + index) for index in range(len(ends[0]))]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _check_number(program: Program, counts: Ints) -> None:

@@ -17,8 +17,9 @@ from memplace_env.placement.workloads import is_built, resolve_workload, symboli
 from memplace_env.program import program_file
 from memplace_env.program.program import Program
 from memplace_env.program.program_arrays import ARRAY_DIMS
+from tests.placement.plan.test_validate_in_place import chain
 from tests.program.test_alias import update
-from tests.strategies import programs
+from tests.strategies import programs, programs_with_pairs
 from tests.thorough import examples
 
 ARRAYS = list(ARRAY_DIMS)
@@ -62,7 +63,7 @@ def test_round_trip(path):
 
 
 @examples(25)
-@given(programs())
+@given(programs() | programs_with_pairs())
 def test_every_program_comes_back(scratch, program):
     program.save(scratch)
     assert_equal(Program.load(scratch), program)
@@ -98,6 +99,13 @@ def test_truncated_and_flipped(path, scratch, data):
     damaged(scratch, whole[: data.draw(st.integers(0, len(whole) - 1))])
     offset = data.draw(st.integers(0, len(whole) - 1))
     damaged(scratch, whole[:offset] + bytes([whole[offset] ^ data.draw(st.integers(1, 255))]) + whole[offset + 1 :])
+
+
+@pytest.fixture(scope="module")
+def path_with_pairs(path: Path) -> Path:
+    file = path.with_name("pairs.program")
+    chain().save(file)
+    return file
 
 
 def parts(path: Path) -> tuple[dict, bytes]:
@@ -157,9 +165,9 @@ def test_names(path, scratch, names):
 
 @examples(150)
 @given(data=st.data())
-def test_arrays_that_contradict_each_other(path, path_with_rows, scratch, data):
+def test_arrays_that_contradict_each_other(path, path_with_rows, path_with_pairs, scratch, data):
     """One number of the arrays changed, and the hash made to fit: refused, or another sound program."""
-    version, file = data.draw(st.sampled_from([(1, path), (2, path_with_rows)]))
+    version, file = data.draw(st.sampled_from([(1, path), (2, path_with_rows), (3, path_with_pairs)]))
     header_fields, content = parts(file)
     offset = data.draw(st.integers(0, (len(content) - header_fields["text"]) // 8 - 1))
     extremes = st.sampled_from([-(2**63), -(2**31), -1, 0, 1, 2**31, 2**62, 2**63 - 1])
@@ -181,7 +189,7 @@ def test_arrays_that_contradict_each_other(path, path_with_rows, scratch, data):
 
 def test_other_files(path, scratch, tmp_path):
     assert "not a saved Program" in damaged(scratch, b"garbage")
-    later = path.read_bytes().replace(b"memplace-program 1", b"memplace-program 3", 1)
+    later = path.read_bytes().replace(b"memplace-program 1", b"memplace-program 4", 1)
     assert "update memplace" in damaged(scratch, later)
     with pytest.raises(WorkloadError, match="There is no file"):
         Program.load(tmp_path / "absent.program")

@@ -58,7 +58,7 @@ def can_run(task: Task, plan: MemoryPlan) -> bool:
         Copy(tensor, min(source, target), source == task.backing, start, end)
         for tensor, source, target, start, end in plan.transfers.tolist()
     ]
-    if not all(_room(task, blocks, op) for op in range(task.program.num_ops + 1)):
+    if not all(_room(task, blocks, copies, op) for op in range(task.program.num_ops + 1)):
         return False
     memory = [np.full(level.capacity_bytes, NOTHING) for level in task.accelerator.levels[:-1]]
     for block in blocks:
@@ -85,8 +85,11 @@ def _in_range(task: Task, plan: MemoryPlan) -> bool:
     )  # fmt: skip
 
 
-def _room(task: Task, blocks: list[Block], op: int) -> bool:
-    """Return whether each byte has at most one owner during the op, and none that is not there or that the op needs."""
+def _room(task: Task, blocks: list[Block], copies: list[Copy], op: int) -> bool:
+    """Return whether each byte has at most one owner during the op, and none that is not there or that the op needs.
+
+    An operand and one result that may lie in its place count as one owner, unless the operand is still on its way home.
+    """
     reserved = task.costs.reserved_bytes
     for level, memory in enumerate(task.accelerator.levels[:-1]):
         usable = memory.capacity_bytes - (int(reserved[op, level]) if op < task.program.num_ops else 0)
@@ -94,11 +97,25 @@ def _room(task: Task, blocks: list[Block], op: int) -> bool:
         if len({block.tensor for block in held}) < len(held) or any(block.top > usable for block in held):
             return False
         owners = np.zeros(memory.capacity_bytes, dtype=np.int64)
+        leaving = {copy.tensor for copy in copies if not copy.is_prefetch and copy.level == level and copy.last >= op}
+        given = {block.offset: block.tensor for block in held if block.end == op and block.tensor not in leaving}
         for block in held:
-            owners[block.offset : block.top] += 1
+            owner = given.get(block.offset)
+            in_place = block.start == op and owner is not None and _may_replace(task, op, owner, block.tensor)
+            owners[block.offset : block.top] += not in_place
         if (owners > 1).any():
             return False
     return True
+
+
+def _may_replace(task: Task, op: int, operand: int, result: int) -> bool:
+    """Return whether the op may write the result over the operand, which no later op reads."""
+    program = task.program
+    tensors, ops = program.use_tensor.tolist(), program.use_op.tolist()
+    paired = any(
+        (tensors[use], tensors[its]) == (operand, result) and ops[use] == op for use, its in program.inplace.tolist()
+    )
+    return paired and not any(op < at and tensor == operand for at, tensor in zip(ops, tensors, strict=True))
 
 
 def _is_resident(task: Task, block: Block) -> bool:

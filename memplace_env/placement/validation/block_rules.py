@@ -38,6 +38,10 @@ def broken_blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
     # Offset plus size without overflow, as an offset in a file may be anything up to 2**63 - 1.
     top = offset + np.minimum(program.tensor_bytes[tensor], np.iinfo(np.int64).max - offset)
     suspect = _suspects(task, plan.allocations, top)
+    in_place: dict[int, list[int]] = {}
+    for one, other in plan.handed_over(program):
+        in_place.setdefault(one, []).append(other)
+        in_place.setdefault(other, []).append(one)
     for row in np.flatnonzero(suspect):
         if len(broken) >= MOST:
             break
@@ -64,6 +68,7 @@ def broken_blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
         together[: row + 1] &= ~suspect[: row + 1]  # a pair of suspects is reported by the first
         taken = (program.alias_of[tensor] == tensor[row]) | (program.alias_of[tensor[row]] == tensor)
         meets = together & ~(taken & (offset == offset[row])) & (offset < top[row]) & (top > offset[row])
+        meets[in_place.get(int(row), [])] = False
         for other in np.flatnonzero(meets)[:MOST]:
             first, second = sorted((row, other))
             broken.append(

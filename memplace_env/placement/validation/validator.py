@@ -20,17 +20,18 @@ NEVER = np.iinfo(np.int64).max
 def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Return every rule that the plan breaks; an empty list means that the plan can run.
 
-    Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
-    does not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
+    Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that does
+    not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
     `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once),
     `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not
     hold the data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no
     block begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
-    output takes still runs when that is made), `backing` (the backing memory has no room for what it holds at once, see
-    `backing_offsets`). Problems of the first three kinds hide the others, a thousand of blocks those of copies, and all
-    others the last.
+    output takes, or from a block that a result takes, still runs when that is made), `backing` (the backing memory has
+    no room for what it holds at once, see `backing_offsets`). Problems of the first three kinds hide the others, a
+    thousand of blocks those of copies, and all others the last.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
+    Blocks of an operand and a result may share theirs at one op as `MemoryPlan.handed_over` says.
 
     Raises:
         PlanError: if it is no MemoryPlan.
@@ -249,5 +250,12 @@ def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
             (output,) = np.flatnonzero(program.alias_of == copied)
             what = f"transfer {row} of {named(program, copied)} ends at op {last}"
             message = f"{what}, but {named(program, output)} takes its place at op {replaced_at[copied]}."
+            broken.append(Violation("alias", message))
+    for given, taken in plan.handed_over(program):
+        (operand, level, _, _, op), result = plan.allocations[given].tolist(), plan.allocations[taken, 0]
+        late = (plan.transfers[:, :2] == (operand, level)).all(axis=1) & (plan.transfers[:, 4] >= op)
+        for row in np.flatnonzero(late).tolist():
+            what = f"transfer {row} of {named(program, operand)} ends at op {plan.transfers[row, 4]}"
+            message = f"{what}, but {named(program, result)} takes its place at op {op}."
             broken.append(Violation("alias", message))
     return broken
