@@ -104,6 +104,14 @@ class MemoryPlan:
             if (result, level, offset, op) in by_start
         ]
 
+    def shared_bytes(self, program: Program, levels: int) -> Ints:
+        """Return int64[T + 1, levels], bytes that an operand and a result share during each op, see `handed_over`."""
+        shared = np.zeros((program.num_ops + 1, levels), dtype=np.int64)
+        for _, row in self.handed_over(program):
+            tensor, level, _, op, _ = self.allocations[row].tolist()
+            shared[op, level] += program.tensor_bytes[tensor]
+        return shared
+
     def prefetch_windows(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
         """Return (start, end) of every copy from the backing memory, in order, by (tensor, level that it fills)."""
         windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
