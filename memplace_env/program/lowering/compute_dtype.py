@@ -9,6 +9,7 @@ from typing import Final
 from onnx import TensorProto
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.lowering.assembly import IN_PLACE
 from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, INTEGER_BITS
@@ -17,8 +18,8 @@ from memplace_env.program.program import FLOAT_BYTES
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
 
 
-def check_deployment(dtype: str | None, fusion: str, source: str = "file") -> None:
-    """Check the arguments `dtype` and `fusion` of a loader that reads a `source`.
+def check_deployment(dtype: str | None, fusion: str, in_place: str, source: str = "file") -> None:
+    """Check the arguments `dtype`, `fusion` and `in_place` of a loader that reads a `source`.
 
     Raises:
         WorkloadError: one of them is none of its values.
@@ -28,6 +29,8 @@ def check_deployment(dtype: str | None, fusion: str, source: str = "file") -> No
         raise WorkloadError(f"dtype is {dtype!r}; it must be one of {names}, or None for the {source}'s.")
     if fusion not in FUSIONS:
         raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
+    if in_place not in IN_PLACE:
+        raise WorkloadError(f"in_place is {in_place!r}; it must be one of {', '.join(IN_PLACE)}.")
 
 
 def computing_dtype(graph: OpGraph, dtype: str | None) -> str:
