@@ -19,9 +19,6 @@ from memplace_env.program.lowering.independence import (
 from memplace_env.program.model_file import MAX_WORK
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
-IN_PLACE: Final = ("none", "elementwise", "rows")
-"""Which results may lie in an operand's place: none, those of element-wise ops, or those of row-wise ones as well."""
-
 
 def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -> Program:
     """Return the Program of an op graph, with tensors numbered in the order of their first use.
@@ -30,7 +27,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -
         graph: ops after fusion.
         name: name of the program.
         dtype: the deployment dtype of its floating-point tensors.
-        in_place: one of `IN_PLACE`.
+        in_place: one of `model_file.IN_PLACE`.
 
     Raises:
         WorkloadError: there are no ops, or no tensors, or an op does more than `MAX_WORK`.

@@ -9,10 +9,10 @@ from typing import Final
 from onnx import TensorProto
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.lowering.assembly import IN_PLACE
 from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, INTEGER_BITS
+from memplace_env.program.model_file import check_in_place
 from memplace_env.program.program import FLOAT_BYTES
 
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
@@ -29,8 +29,7 @@ def check_deployment(dtype: str | None, fusion: str, in_place: str, source: str 
         raise WorkloadError(f"dtype is {dtype!r}; it must be one of {names}, or None for the {source}'s.")
     if fusion not in FUSIONS:
         raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
-    if in_place not in IN_PLACE:
-        raise WorkloadError(f"in_place is {in_place!r}; it must be one of {', '.join(IN_PLACE)}.")
+    check_in_place(in_place)
 
 
 def computing_dtype(graph: OpGraph, dtype: str | None) -> str:

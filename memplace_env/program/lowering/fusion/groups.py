@@ -106,7 +106,7 @@ def aligned_together(members: Sequence[Op], outputs: Collection[str]) -> frozens
         inside.update(op.outputs)
         after = {name: below.get(name, set()) for name in op.outputs}
         for name in op.reads:
-            found = below.get(name, set())
+            found = below.get(name, set()) if after else None
             for result, further in after.items():
                 fits = (name, result) in op.aligned and not op.operator.rowwise
                 if not fits or found is None or further is None:
