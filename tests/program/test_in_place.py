@@ -149,7 +149,8 @@ BACK = node("Cast", "i", "b", to=TensorProto.FLOAT)
         ([node("Reshape", "a flat", "f"), node("Neg", "f", "b")], "none", AB),
         ([node("Transpose", "a", "t", perm=[0, 1, 3, 2]), node("Add", "a t", "b")], "none", AB | {("t", "b")}),
         ([node("GlobalAveragePool", "a", "p"), node("Mul", "a p", "b")], "none", AB),
-        ([node("Softmax", "a", "b", axis=1)], "none", AB),
+        ([node("Softmax", "a", "b", axis=1)], "none", set()),  # one row, of elements that lie apart
+        ([node("Softmax", "a", "b", axis=2)], "none", AB),
         ([node("Cast", "a", "i", to=TensorProto.INT64), BACK], "none", set()),
         ([node("Cast", "a", "i", to=TensorProto.INT32), BACK], "none", {("a", "i")}),
         ([node("Conv", "a w", "c"), node("Add", "a c", "b")], "conv", set()),  # a factor, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -36,10 +37,11 @@ from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison,
 from memplace_env.backends.ort.submodels import Port
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.frontends.onnx.operator_lookup import operator_of
 from memplace_env.program.program import Program, TensorKind
 
-MOST_CHUNKS = 4
-"""Chunks in which an op with a result in an operand's place runs; two would show a wrong pair. Our choice."""
+MOST_CHUNKS = 3
+"""Chunks in which an op with a result in an operand's place runs: few axes are cut by a third. Our choice."""
 
 
 class Course:
@@ -300,11 +302,6 @@ def _in_place(task: Task, plan: MemoryPlan) -> dict[int, set[int]]:
     return results
 
 
-def _rows(port: Port) -> int:
-    """Return the length of the first axis that has more than one index."""
-    return next((length for length in port.shape if length > 1), 1)
-
-
 def _own_byte(tensor: int) -> int:
     """Return a fill byte that few other tensors have, and never poison."""
     return tensor % POISON
@@ -321,7 +318,8 @@ class Staging:
     A tensor that is not cut is used in its place. One that is cut has a place of its own outside the arenas while an op
     runs: its slices are gathered there before the op reads it, and scattered from there after the op has written it. So
     have the results of an op that writes one over an operand: it goes to the arena chunk by chunk, each computed from
-    what the chunks before have left of the operand, as by a kernel that goes through the result in order.
+    what the chunks before have left of the operand, as by a kernel that goes through the result in order. Chunks end at
+    any element, those of row-wise ops between rows.
 
     Ports name tensors of the whole program, plans and places those of the task's, which are slices. Both are the same
     if the task's program is not sliced.
@@ -368,10 +366,16 @@ class Staging:
             staged[...] = placed.reshape(staged.shape)
 
     def chunks(self, op: int) -> int:
-        """Return the chunks in which an op runs: one, or several along the first axis of its results in place."""
+        """Return the chunks in which an op runs: one, or several if a result lies in place."""
         inside = self._in_place.get(op, ())
-        lengths = [_rows(port) for port in self._network.ops[op].results if port.tensor in inside]
+        lengths = [self._length(op, port) for port in self._network.ops[op].results if port.tensor in inside]
         return min([MOST_CHUNKS, *lengths]) if lengths else 1
+
+    def _length(self, op: int, port: Port) -> int:
+        """Return the number of parts of a result that may follow each other: elements, or rows of the first axis."""
+        axes = [length for length in port.shape if length > 1]
+        rowwise = any(operator_of(node).rowwise for node in self._network.ops[op].model.graph.node)
+        return math.prod(axes[:1] if rowwise else axes)
 
     def scatter(self, op: int, ports: Iterable[Port], chunk: int | None = None) -> None:
         """Copy what is cut to its slices, and results of an op that has one in place to theirs.
@@ -382,14 +386,16 @@ class Staging:
             inside = chunk is not None and port.tensor in self._in_place.get(op, ())
             parts = [(staged, placed.reshape(staged.shape)) for staged, placed in self._parts(op, [port])]
             if chunk is not None and inside:
-                if len(parts) == 1:  # not cut: row by row
-                    parts = list(zip(*(side.reshape(_rows(port), -1) for side in parts[0]), strict=True))
-                first, last = (len(parts) * end // self.chunks(op) for end in (chunk, chunk + 1))
-                parts = parts[first:last]
+                if len(parts) == 1:  # not cut
+                    staged, placed = (side.reshape(self._length(op, port), -1) for side in parts[0])
+                    first, last = (len(staged) * end // self.chunks(op) for end in (chunk, chunk + 1))
+                    parts = [(staged[first:last], placed[first:last])]
+                else:
+                    parts = parts[len(parts) * chunk // self.chunks(op) : len(parts) * (chunk + 1) // self.chunks(op)]
             elif chunk:
                 continue
-            for staged, placed in parts:
-                placed[...] = staged
+            for source, target in parts:
+                target[...] = source
 
     def _laid_out(self, op: int) -> dict[int, slice]:
         """Return the places outside the arenas of an op's cut tensors, and of all results if one lies in place."""

@@ -159,7 +159,8 @@ def aligned(operand: Sequence[NamedView], result: Sequence[NamedView], rowwise: 
     Args:
         operand: all views of a buffer that the op reads.
         result: those that it writes.
-        rowwise: whether elements along axes without a name may be needed together.
+        rowwise: whether elements along axes without a name may be needed together; then the outermost axis has a name,
+            so that rows follow each other.
     """
     places = {_places(view, rowwise) for view in (*operand, *result)}
     return len(places) == 1 and None not in places
@@ -171,7 +172,8 @@ def _places(view: NamedView, rowwise: bool) -> tuple[_Axis, ...] | None:
         return None
     axes = zip(view.strides, view.shape, view.axes, strict=True)
     places = tuple(_Axis(low, low * size, name) for low, size, name in axes if size > 1)
-    return None if not rowwise and any(axis.name is None for axis in places) else places
+    sure = places[:1] if rowwise else places
+    return None if any(axis.name is None for axis in sure) else places
 
 
 def independent(views: Sequence[NamedView]) -> Independent:

@@ -29,7 +29,7 @@ def model(path: Path) -> Path:
         node("Softmax", ["d"], ["e"], "softmax", axis=-1),
         node("Reshape", ["e", "square"], ["f"], "view_back"),
         node("Transpose", ["f"], ["g"], "turn", perm=[0, 2, 1]),
-        node("Mul", ["g", "f"], ["h"], "gate"),
+        node("Mul", ["g", "bias"], ["h"], "scale"),
         node("MatMul", ["h", "h"], ["i"], "power"),
         node("LayerNormalization", ["i", "gain"], ["j"], "norm"),
         node("Sub", ["j", "x"], ["k"], "residual"),
