@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from memplace_env.placement.compiler.compile import place_levels
 from memplace_env.placement.compiler.free_bytes import fill
+from memplace_env.placement.compiler.in_place import pairs_of_tensors
 from memplace_env.placement.compiler.placing_order import latency_ps, move_costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
@@ -104,7 +105,8 @@ def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64]) -> Int
     gains = np.flatnonzero(task.program.is_placeable & (level == task.backing) & (score > 0))
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
     order = gains[np.argsort(-score[gains], kind="stable")]
-    return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes), fast, level)
+    pairs = pairs_of_tensors(task.program)
+    return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes, pairs), fast, level)
 
 
 @derived
