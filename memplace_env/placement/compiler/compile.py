@@ -89,9 +89,7 @@ def place_levels(
     return place_assignment(task, array.astype(np.int64), np.arange(program.num_tensors), order, in_place)
 
 
-def place_assignment(
-    task: Task, assignment: Ints, decision_of: Ints, order: Order, in_place: bool = True
-) -> Compiled:
+def place_assignment(task: Task, assignment: Ints, decision_of: Ints, order: Order, in_place: bool = True) -> Compiled:
     """Place tensor k at level `assignment[decision_of[k]]`, in the backing memory if the index is below 0."""
     schedule = schedule_of(task, order, in_place)
     out, levels = np.empty((3, 1), dtype=np.int64), np.empty((1, task.program.num_tensors), dtype=np.int8)

@@ -1,9 +1,9 @@
 """Results in the place of operands: who may take whose bytes, and blocks of one life for those that do.
 
 While bytes are counted, a result of a pair (`Program.handovers`) takes the bytes of the first operand that lies in its
-level and that no other result has taken, so that only one of both counts in the op. Addresses are shared only where
-they must be: in ops whose results and operands would not fit side by side, the largest pairs become one block each, as
-one that nobody needs costs freedom. The rule is our choice, from trials on the registered workloads.
+level and that no other result has taken, so that only one of both counts in the op. Whatever took another's bytes then
+gets its address too. To do so only in ops that have no room for both was no better in trials on the registered
+workloads, and slower.
 """
 
 from __future__ import annotations
@@ -39,19 +39,24 @@ class Pairs(NamedTuple):
 
 def pairs_of(program: Program, by_rank: NDArray[np.unsignedinteger], in_place: bool) -> Pairs:
     """Return the pairs of a program, or none unless `in_place`; `by_rank` are the tensors that need addresses."""
-    pairs = program.handovers[: len(program.handovers) if in_place else 0]
+    pairs = program.handovers[: None if in_place else 0]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
     rank = np.zeros(program.num_tensors, dtype=np.int64)
     rank[by_rank] = np.arange(len(by_rank))
     return Pairs(np.searchsorted(pairs[:, 1], np.arange(program.num_tensors + 1)), pairs[:, 0].copy(), rank)
 
 
-def pairs_of_tensors(program: Program) -> tuple[Ints, Ints, Ints]:
-    """Return handovers int64[H, 3] and, of each tensor k, the rows row[ptr[k]:ptr[k + 1]]: int64[K + 1], int64[2H]."""
-    ends = program.handovers[:, :2].ravel()
+def pairs_of_tensors(program: Program, in_place: bool) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of a program, or none unless `in_place`, for each end.
+
+    Returns:
+        Handovers int64[H, 3]; ptr int64[K + 1] and row int64[2 H]: those of tensor k are row[ptr[k]:ptr[k + 1]].
+    """
+    pairs = np.ascontiguousarray(program.handovers[: None if in_place else 0])
+    ends = pairs[:, :2].ravel()
     by_tensor = np.argsort(ends, kind="stable")
     ptr = np.searchsorted(ends[by_tensor], np.arange(program.num_tensors + 1))
-    return np.ascontiguousarray(program.handovers), ptr, by_tensor // 2
+    return pairs, ptr, by_tensor // 2
 
 
 @kernel
@@ -107,19 +112,7 @@ def pack_in_place(schedule, blocks, tensors, got, room, arrays):
     """
     (size, first, last), by_rank, reserved = blocks, schedule.by_rank, schedule.costs.reserved_bytes
     (level, links), (ceiling, offset, end, space) = tensors, arrays
-    ops, count = len(schedule.use_ptr) - 1, 0
-    # Bytes that are left in each op while all lie side by side: first the change with each op, which adds up.
-    left = np.zeros(ops + 1, dtype=np.int64)
-    left[0] = room
-    for block in range(len(size)):
-        if level[by_rank[block]] == got:
-            left[first[block]] -= size[block]
-            left[last[block] + 1] += size[block]
-    for op in range(1, ops + 1):
-        left[op] += left[op - 1]
-    if schedule.streamed:
-        for op in range(ops):
-            left[op] -= reserved[op, got]
+    count = 0
     # Of what shares one block the first, `head`, stands for all and lasts to the end of the last one. An operand has a
     # smaller rank than a result of the same bytes, so that its own head is known.
     members, head = np.empty(len(size), dtype=np.uint32), np.arange(len(size))
@@ -128,8 +121,7 @@ def pack_in_place(schedule, blocks, tensors, got, room, arrays):
         tensor = by_rank[block]
         if level[tensor] != got:
             continue
-        if shares(links, level, tensor) and left[first[block]] < 0:
-            left[first[block]] += size[block]
+        if shares(links, level, tensor):
             head[block] = head[schedule.pairs.rank[links[GIVER, tensor]]]
             until[head[block]] = last[block]
         else:
