@@ -50,6 +50,8 @@ class TaskOptions(TypedDict, total=False):
         batch, dims: see `load_onnx`.
         trips, cut: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
+        in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
+            pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
@@ -62,6 +64,7 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
+    in_place: str | None
     trips: int | None
     cut: str | None
     slices: Slicing | None
@@ -77,6 +80,7 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
+    in_place: str | None = None,
     trips: int | None = None,
     cut: str | None = None,
     slices: Slicing | None = None,
@@ -87,7 +91,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, trips, cut, slices: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, trips, cut, slices: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -103,6 +107,7 @@ def resolve_task(
             dims=dims,
             dtype=dtype,
             fusion=fusion,
+            in_place=in_place,
             trips=trips,
             cut=cut,
             slices=slices,
@@ -116,13 +121,16 @@ def resolve_task(
     black_box = resolve_simulator(simulator)
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
+    sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "cut": cut}
     if is_built(workload):
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, trips=trips, cut=cut)
+        program = resolve_workload(workload, **sizes, dtype=dtype, in_place=in_place)
+        in_place = (in_place or "rows") if len(program.inplace) else "none"
     else:
         fusion = chip.fusion if fusion is None else fusion
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion, trips=trips, cut=cut)
+        in_place = chip.inplace if in_place is None else in_place
+        program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place)
         settings = {
             "batch": None if batch is None else int(batch),
             "dims": {name: int(size) for name, size in dims.items()} if dims else None,
@@ -131,6 +139,8 @@ def resolve_task(
             **({} if trips is None else {"trips": int(trips)}),
             **({} if cut is None else {"cut": cut}),
         }
+    if in_place != "none":  # plans of before, which do not say it, have no results in place
+        settings["in_place"] = in_place
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if slices is not None:
         program, settings["slices"] = _sliced(program, chip, slices)

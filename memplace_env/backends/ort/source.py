@@ -106,7 +106,9 @@ def source_of(task: Task) -> Source:
             "simulated."
         )
     file = named_file(workload)
-    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "cut")}
+    named: dict[str, Any] = {
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "cut")
+    }
     if resolve_workload(workload, **named).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "

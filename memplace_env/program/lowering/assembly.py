@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Final, TypeVar
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.lowering.buffer_ops import OpGraph
+from memplace_env.program.lowering.buffer_ops import Op, OpGraph
 from memplace_env.program.lowering.independence import (
     WHOLE,
     Independent,
@@ -20,13 +20,14 @@ from memplace_env.program.model_file import MAX_WORK
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 
-def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
+def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -> Program:
     """Return the Program of an op graph, with tensors numbered in the order of their first use.
 
     Args:
         graph: ops after fusion.
         name: name of the program.
         dtype: the deployment dtype of its floating-point tensors.
+        in_place: one of `model_file.IN_PLACE`.
 
     Raises:
         WorkloadError: there are no ops, or no tensors, or an op does more than `MAX_WORK`.
@@ -62,10 +63,25 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
             bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
             halo={tensors[name]: op.independent[name].halo(spans[name]) or 0 for name in elements if name in spans},
+            inplace=[(tensors[a], tensors[b]) for a, b in _pairs(graph, op, written) if _does(op, in_place)],
         )
     if not tensors:
         raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
     return builder.build(op_nodes=[op.nodes for op in graph.ops], tensor_value=list(tensors))
+
+
+def _does(op: Op, in_place: str) -> bool:
+    return in_place == "rows" or (in_place == "elementwise" and not op.operator.rowwise)
+
+
+def _pairs(graph: OpGraph, op: Op, written: Set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs (operand, result) of inner results, moved whole, that may be the same bytes."""
+    for pair in ((name, result) for name in op.reads for result in op.outputs):
+        first, second = (graph.buffers[name] for name in pair)
+        inner = all(_kind(graph, name, name in written) is TensorKind.ACTIVATION for name in pair)
+        alike = (first.elements, first.bits) == (second.elements, second.bits)
+        if pair in op.aligned and inner and alike and op.reads[pair[0]] == first.elements and pair[1] not in op.writes:
+            yield pair
 
 
 def _spans(graph: OpGraph) -> dict[str, Span]:

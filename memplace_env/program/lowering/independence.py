@@ -153,6 +153,27 @@ class _Axis(NamedTuple):
         return not (apart or self == other or other.name is None or self.name == other.name == ANYWHERE)
 
 
+def aligned(operand: Sequence[NamedView], result: Sequence[NamedView], rowwise: bool) -> bool:
+    """Return whether one op's result needs, of an operand, for each element only that at the same place in its buffer.
+
+    Args:
+        operand: all views of a buffer that the op reads.
+        result: those that it writes.
+        rowwise: whether elements along axes without a name may be needed together.
+    """
+    places = {_places(view, rowwise) for view in (*operand, *result)}
+    return len(places) == 1 and None not in places
+
+
+def _places(view: NamedView, rowwise: bool) -> tuple[_Axis, ...] | None:
+    """Return the axes of a view in order, None if they do not say where each element lies and what needs it."""
+    if view.strides is None or len(view.axes) != len(view.shape):
+        return None
+    axes = zip(view.strides, view.shape, view.axes, strict=True)
+    places = tuple(_Axis(low, low * size, name) for low, size, name in axes if size > 1)
+    return None if not rowwise and any(axis.name is None for axis in places) else places
+
+
 def independent(views: Sequence[NamedView]) -> Independent:
     """Return where a tensor may be cut by the names of its axes in all the views that one op reads or writes.
 
