@@ -107,8 +107,9 @@ def tasks(
 
 
 def game_tasks(program: st.SearchStrategy[Program] | None = None) -> st.SearchStrategy[Task]:
-    """Return a strategy for tasks of the game, by default of `programs_with_idle_ops`."""
-    return tasks(programs_with_idle_ops() if program is None else program, two_level_accelerators())
+    """Return a strategy for tasks of the game, by default of `programs_with_idle_ops`, half of them with pairs."""
+    idle = programs_with_idle_ops()
+    return tasks(idle | programs_with_pairs(idle) if program is None else program, two_level_accelerators())
 
 
 @st.composite
