@@ -235,6 +235,7 @@ def _meet(parts: tuple[Independent, ...]) -> Independent:
     return first
 
 
+@lru_cache(REMEMBERED)
 def best_span(elements: int, where: Independent) -> Span | None:
     """Return the span to cut a tensor of `elements` along, None if there is none.
 
@@ -247,12 +248,6 @@ def best_span(elements: int, where: Independent) -> Span | None:
 
     spans = [span for span in where.halos if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS]
     return max(spans, key=worth, default=None)
-
-
-@lru_cache(REMEMBERED)
-def common_span(elements: int, parts: tuple[Independent, ...]) -> Span | None:
-    """Return the span to cut a tensor of `elements` along that all `parts` allow, None if there is none."""
-    return best_span(elements, _meet(parts))
 
 
 def rows_of(elements: int, span: Span) -> TensorRows:

@@ -203,7 +203,9 @@ class _Builder:
         program, x, first = self.task.program, self.static.column[:, level], self.static.alike.first
         saved: dict[int, list[tuple[Ints, int]]] = defaultdict(list)
         once: dict[tuple[int, bool], list[Ints]] = defaultdict(list)
-        pairs = zip(*program.use_tensor[program.inplace.T].tolist(), program.use_op[program.inplace[:, 0]].tolist(), strict=True)
+        pairs = zip(
+            *program.use_tensor[program.inplace.T].tolist(), program.use_op[program.inplace[:, 0]].tolist(), strict=True
+        )
         for operand, result, op in dict.fromkeys((int(first[one]), int(first[two]), op) for one, two, op in pairs):
             readers = program.use_op[(program.use_tensor == operand) & ~program.use_is_result]
             if not full[op] or min(x[operand], x[result]) < 0 or self.freedom.before[op, readers].any():
