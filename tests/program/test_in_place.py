@@ -1,4 +1,4 @@
-"""Which results may lie in an operand's place: what each pair of a loaded program says is tried on its op's nodes."""
+"""Results in an operand's place: what each pair of a loaded program says is tried on the nodes of its op."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def networks(draw: st.DrawFn) -> ModelProto:
 
 
 def changed(run: Any, feeds: dict[str, Any], name: str) -> list[set[int]]:
-    """By element of an operand, the elements of the result that are others once it is."""
+    """The elements of a result that are others once an element of an operand is, by that element."""
     before, found = run(None, feeds)[0].reshape(-1), []
     for element in range(feeds[name].size):
         other = feeds[name].copy()
@@ -224,7 +224,7 @@ def test_tflite() -> None:
     ],
 )
 def test_stablehlo(function: Any, unfused: int, fused: int) -> None:
-    """Whether what comes before the function may give its place to the function's own result."""
+    """The function's argument gives its place to the function's own result, or does not."""
     for fusion, count in (("none", unfused), ("epilogue", fused)):
         program = from_jax(
             lambda x: jnp.sort(function(jnp.sort(x, 0)), 0), shaped(32, 32), fusion=fusion, in_place="elementwise"
