@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
     from memplace_env.placement.memory_plan import MemoryPlan
-    from memplace_env.placement.resolve_task import Slicing
+    from memplace_env.placement.resolve_task import Order, Slicing
     from memplace_env.placement.task import Task
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
@@ -171,6 +171,13 @@ _OPTIONS = {
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
     ],
+    "order": Annotated[
+        str | None,
+        typer.Option(
+            "--order",
+            help="Order of ops: file, memory (few bytes alive at once), or in solve free (a search over all orders).",
+        ),
+    ],
     "costs": Annotated[
         str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
     ],
@@ -195,6 +202,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "trips": int,
     "cut": str,
     "slices": (float, dict),
+    "order": list,
     "costs": str,
 }
 """Settings in a plan, and the type of each."""
@@ -227,6 +235,7 @@ class ModelFlags:
     trips: int | None = None
     cut: str | None = None
     slices: Slicing | None = None
+    order: Order | None = None
     costs: str | None = None
     simulator: str | None = None
 

@@ -29,11 +29,15 @@ from memplace_env.machine.costs import (
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
-from memplace_env.program.program import Program, TensorKind
+from memplace_env.program.program import Ints, Program, TensorKind
+from memplace_env.program.reordering import memory_order, reordered
 from memplace_env.program.slicing import cut_before, cuts_of, sliced
 
 Slicing = float | str | Mapping[str, Sequence[int]]
+Order = str | Sequence[int] | Ints
 
+ORDERS: Final = ("file", "memory")
+"""Orders of ops by name."""
 AUTO: Final = "auto"
 AUTO_SHARES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 AUTO_TENSORS: Final = 3_000
@@ -56,6 +60,8 @@ class TaskOptions(TypedDict, total=False):
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
             have it, cuts tensors before given rows, see `cuts_of`.
+        order: "file" or None for the order of ops that the model's file has, "memory" for that of `memory_order`, or a
+            permutation, see `reordered`; costs are made for it, so that it goes with a cost model only.
     """
 
     simulator: str | Simulator | None
@@ -68,6 +74,7 @@ class TaskOptions(TypedDict, total=False):
     trips: int | None
     cut: str | None
     slices: Slicing | None
+    order: Order | None
 
 
 def resolve_task(
@@ -84,6 +91,7 @@ def resolve_task(
     trips: int | None = None,
     cut: str | None = None,
     slices: Slicing | None = None,
+    order: Order | None = None,
     must_fit: bool = True,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
@@ -91,7 +99,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, trips, cut, slices: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, trips, cut, slices, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -111,6 +119,7 @@ def resolve_task(
             trips=trips,
             cut=cut,
             slices=slices,
+            order=order,
         )
         _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
@@ -142,6 +151,8 @@ def resolve_task(
     if in_place != "none":  # plans of before, which do not say it, have no results in place
         settings["in_place"] = in_place
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
+    if order is not None:
+        program = _in_order(program, order, model, settings)
     if slices is not None:
         program, settings["slices"] = _sliced(program, chip, slices)
     if not isinstance(workload, Program):
@@ -171,6 +182,23 @@ def make_task(
 ) -> Task:
     """Return the task of objects that exist already, see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _in_order(program: Program, order: Order, model: CostModel, settings: dict[str, Any]) -> Program:
+    """Return the program in the order of `TaskOptions.order`; settings get the permutation if it is another program."""
+    if isinstance(order, str) and order not in ORDERS:
+        raise WorkloadError(f"order is {' or '.join(ORDERS)}, or a list of the numbers of ops, not {described(order)}.")
+    if isinstance(order, str):
+        order = memory_order(program) if order == "memory" else np.arange(program.num_ops)
+    other = reordered(program, order)
+    if other is not program and isinstance(model, KnownCosts):
+        raise WorkloadError(
+            f"The costs of {program.name!r} exist already, and in another order an op may reserve other bytes; leave "
+            "out order, or pass a cost model, which makes them anew."
+        )
+    if other is not program:
+        settings["order"] = [int(op) for op in order]
+    return other
 
 
 def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Program, Any]:

@@ -31,7 +31,7 @@ from tests.envs.both_sides import (
     require_same_end,
 )
 from tests.references.reference_game import COPY, DROP, NO_COPY, Game
-from tests.strategies import game_tasks, programs_with_idle_ops, two_level_accelerators
+from tests.strategies import game_tasks, programs_with_idle_ops, programs_with_pairs, two_level_accelerators
 from tests.thorough import examples
 
 
@@ -98,7 +98,7 @@ FATES = {
     "ends over ops", "ends never", "ends at a wait", "in time before what is pending", "late for room", "late for time",
     "late with the time of what is pending", "late and later for the same wait", "drop waits", "drop waits for others",
     "result waits", "spares what is of use", "takes what is of use", "stays beside a block",
-    "a return below zero",
+    "a return below zero", "in place", "in place a second time",
 }  # fmt: skip
 
 
@@ -110,7 +110,10 @@ def fates_of(game: Game, action: int) -> Iterator[str]:
         found = game.room(action) if action != DROP else None
         if found:
             yield from ["result waits"] * (found.write_backs > 0)
-        if found and not found.write_backs:
+        if found and found.in_place:
+            yield "in place"
+            yield from ["in place a second time"] * any(by.in_place and by.offset == found.offset for by in game.blocks)
+        elif found and not found.write_backs:
             yield from fates_of_a_place(game, found.offset, op)
     elif action == DROP:
         oldest = bool(pending) and pending[0].tensor == x
@@ -196,6 +199,33 @@ def test_a_result_waits_for_as_many_write_backs_as_it_needs():
     require_same_end(compiled, game, gains)
 
 
+@pytest.mark.parametrize("made", [NO_COPY, COPY])
+def test_a_result_without_room_goes_where_its_operand_dies(made):
+    """One of two results, once the operand is on no way back; that is waited for."""
+    chip = load_accelerator("tpu-v4i")
+    slow = replace(chip.levels[1], read_bytes_per_s=460_500_000_000, write_bytes_per_s=460_500_000_000)
+    chip = replace(chip, levels=(replace(chip.levels[0], capacity_bytes=50), slow))
+    builder = ProgramBuilder("in place", chip.dtype)
+    a, b, c = (builder.tensor(name, 40) for name in "abc")
+    y = builder.tensor("y", 1, TensorKind.OUTPUT)
+    builder.op("Make", [], [a], vector_ops=0)
+    builder.op("Idle", [], [], vector_ops=0)
+    builder.op("Split", [a], [b, c], vector_ops=0, inplace=[(a, b), (a, c)])
+    builder.op("Read", [b, c], [y], vector_ops=0)
+    task = make_task(builder.build(), chip)
+    compiled, game, gains = Compiled(task), Game.begin(task), 0
+    for action in (made, NO_COPY, NO_COPY, DROP, NO_COPY, DROP, DROP):
+        require_same(compiled, game)
+        if game.tensor == b and game.is_result:
+            assert game.room(NO_COPY).in_place
+            assert game.wait(NO_COPY) > 0 if made == COPY else game.wait(NO_COPY) == 0
+        elif game.tensor == c and game.is_result:
+            assert compiled.legal() == [DROP]
+        gains += play_both(compiled, game, action)
+    require_same_end(compiled, game, gains)
+    assert len(compiled.plan().handed_over(task.program)) == 1
+
+
 def play_all_games(task: Task, most: int) -> None:
     """Play at most so many of all games."""
     for compiled, game, gains in islice(all_games(Compiled(task), Game.begin(task)), most):
@@ -203,13 +233,13 @@ def play_all_games(task: Task, most: int) -> None:
 
 
 @examples(60)
-@given(game_tasks(programs_with_idle_ops(3)))
+@given(game_tasks(programs_with_idle_ops(3) | programs_with_pairs(programs_with_idle_ops(3))))
 def test_all_games_of_tiny_programs(task):
     play_all_games(task, most=120)
 
 
 @pytest.mark.slow
 @examples(30)
-@given(game_tasks(programs_with_idle_ops(4)))
+@given(game_tasks(programs_with_idle_ops(4) | programs_with_pairs(programs_with_idle_ops(4))))
 def test_more_games_of_tiny_programs(task):
     play_all_games(task, most=1000)

@@ -23,10 +23,10 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.program import TensorKind
 from tests.envs.both_sides import ACTIONS, TASTES, expected_preview, pick
 from tests.references.reference_game import Game
-from tests.strategies import game_tasks, programs
+from tests.strategies import game_tasks, programs, programs_with_pairs
 from tests.thorough import examples
 
-TASKS = game_tasks(programs())
+TASKS = game_tasks(programs() | programs_with_pairs(programs()))
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 
@@ -94,9 +94,10 @@ def test_profiles_and_features_by_definition(task, data):
     layout, state, now = problem.layout, states[0], min(states[0, OP], program.num_ops - 1)
     capacity, expected = problem.tables.capacity, np.zeros((64, 64), dtype=int)
     for block in range(state[BLOCKS]):
+        given = -2 - state[layout.arrived + block]
         low, size = state[layout.offset + block], program.tensor_bytes[state[layout.tensor + block]]
         for op in range(
-            max(state[layout.start + block], now - 63), min(state[layout.committed_until + block], now) + 1
+            max(state[layout.start + block] + (given >= 0), now - 63), min(state[layout.committed_until + block], now) + 1
         ):
             for address in range(64):
                 bottom, top = address * capacity, (address + 1) * capacity

@@ -30,6 +30,7 @@ class Room(NamedTuple):
     offset: int
     write_backs: int
     wait: int
+    in_place: bool
 
 
 class Game(Position):
@@ -87,9 +88,24 @@ class Game(Position):
         for count in range(len(waitable) + 1):
             ahead = self.fork()
             ahead._wait_for(count)
-            offset = ahead.fit(self.size(self.tensor), self.op, last)
+            given = ahead.given(last)
+            offset = ahead.fit(self.size(self.tensor), self.op, last) if given is None else given
             if offset is not None:
-                return Room(offset, count, sum(ahead.stall) - sum(self.stall))
+                return Room(offset, count, sum(ahead.stall) - sum(self.stall), given is not None)
+        return None
+
+    def given(self, last: int) -> int | None:
+        """Offset of an operand that ends with this op and may be overwritten by the next decision's result.
+
+        The first one that lies in fast memory, on no way back, below what ops up to `last` reserve, and untaken.
+        """
+        program, op = self.setting.task.program, self.op
+        ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, op, last)
+        for use, result in program.inplace.tolist():
+            block = self.block(int(program.use_tensor[use]))
+            if result == self.use and block and self.setting.last_op(block.tensor) == op == self.held_until(block):
+                if block.top <= ceiling and not any(self.taken(block, by) for by in self.blocks):
+                    return block.offset
         return None
 
     # Time of the backing memory's port.
@@ -242,7 +258,7 @@ class Game(Position):
         room = self.room(action)
         assert room is not None, "the action is legal"
         self._wait_for(room.write_backs)
-        self._place(room.offset, self.op, copied=False)
+        self._place(room.offset, self.op, copied=False, in_place=room.in_place)
         if action == COPY:
             self._send()
 
@@ -264,9 +280,9 @@ class Game(Position):
             assert lacking == copy_in.wait
             self._place(copy_in.offset, copy_in.start, copied=True)
 
-    def _place(self, offset: int, start: int, *, copied: bool) -> None:
+    def _place(self, offset: int, start: int, *, copied: bool, in_place: bool = False) -> None:
         x, op = self.tensor, self.op
-        self.blocks.append(Block(x, offset, self.size(x), start, made=op, committed_until=op, copied=copied))
+        self.blocks.append(Block(x, offset, self.size(x), start, op, op, copied=copied, in_place=in_place))
 
     def _send(self) -> None:
         x = self.tensor

@@ -26,7 +26,7 @@ class Block:
     """A block in fast memory from op `start` on.
 
     `made` is the op that it was placed for, `committed_until` the last op for which it is needed. `copied`: a prefetch
-    over start..made-1 fills it.
+    over start..made-1 fills it. `in_place`: its first op writes it over the operand at the same offset.
     """
 
     tensor: int
@@ -36,6 +36,7 @@ class Block:
     made: int
     committed_until: int
     copied: bool
+    in_place: bool = False
 
     @property
     def top(self) -> int:
@@ -176,14 +177,19 @@ class Position:
         return inf if self.protected(block) else block.committed_until
 
     def dead(self, block: Block) -> bool:
-        """Another block has been where this one is, after what this one was held for."""
+        """Another block has been where this one is, after what this one was held for, or is in its place."""
         return any(
             other is not block
             and other.offset < block.top
             and block.offset < other.top
-            and self.held_until(other) > self.held_until(block)
+            and (self.held_until(other) > self.held_until(block) or self.taken(block, other))
             for other in self.blocks
         )
+
+    @staticmethod
+    def taken(block: Block, by: Block) -> bool:
+        """Return whether the other block is a result in the place of this one, which ends in the op that makes it."""
+        return by.in_place and (by.offset, by.start) == (block.offset, block.committed_until)
 
     def intact(self, tensor: int) -> bool:
         block = self.block(tensor)

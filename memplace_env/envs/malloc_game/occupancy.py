@@ -140,11 +140,15 @@ def _draw(tables, layout, state, block, since, until, now, profile):
     """
     # From here on ops are columns: `first_op` is the op of column 0, and ends are exclusive.
     first_op = now - BINS + 1
-    begin = max(state[layout.start + block], since, first_op) - first_op
+    start, given = state[layout.start + block], -2 - state[layout.arrived + block]
+    begin = max(start, since, first_op) - first_op
     end = min(state[layout.committed_until + block], until) - first_op + 1
     if end <= begin:
         return
     protected = min(state[layout.released + block], until) - first_op + 1
+    # In the first op of a result in place the operand is drawn, and the result only as protected if that is not.
+    shown = max(begin, start + (given >= 0) - first_op)
+    guarded = shown if given >= 0 and state[layout.released + given] >= start else begin
     low = state[layout.offset + block]
     high = low + tables.size[state[layout.tensor + block]]
     # Bin b covers bytes b * capacity / BINS to (b + 1) * capacity / BINS; all is scaled by BINS to stay in integers.
@@ -159,18 +163,18 @@ def _draw(tables, layout, state, block, since, until, now, profile):
             share = 0
             for address in range(max(first, coarse * SPAN), min(last, coarse * SPAN + SPAN - 1) + 1):
                 share += first_share if address == first else last_share if address == last else 255
-            for op in range(first_op + begin, first_op + end):
+            for op in range(first_op + shown, first_op + end):
                 profile[op % BINS, coarse] += np.uint16(share)
-            for op in range(first_op + begin, first_op + min(protected, end)):
+            for op in range(first_op + guarded, first_op + min(protected, end)):
                 profile[op % BINS, COARSE + coarse] += np.uint16(share)
     else:
         for address in range(first, last + 1):
             share = first_share if address == first else last_share if address == last else 255
             line = profile[0, address]
-            for column in range(begin, end):
+            for column in range(shown, end):
                 line[column] += np.uint8(share)
             line = profile[1, address]
-            for column in range(begin, min(protected, end)):
+            for column in range(guarded, min(protected, end)):
                 line[column] += np.uint8(share)
 
 

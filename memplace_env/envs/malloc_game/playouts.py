@@ -132,7 +132,7 @@ def _wait(tables, layout, state, action):
         if action == DROP:
             return np.int64(0)
         ceiling = tables.ceiling[use, LASTING if action == COPY else PASSING]
-        until = room_after(layout, state, tables.size[tensor], ceiling)
+        until = room_after(tables, layout, state, ceiling)
         return np.int64(backlog(tables, layout, state, until))
     if action == DROP:
         if state[layout.valid_from + tensor] <= op:

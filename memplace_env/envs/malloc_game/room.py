@@ -6,6 +6,8 @@ Blocks with uses left are spared if there is room beside them, though their spac
 A block lies below what ops reserve for themselves until the last use of its data, or to the end if it is sent back, as
 the end of a write-back is not known in advance. No copy of data that came from the backing memory is sent back.
 
+A result goes where an operand lies whose place it may take, if a block of one ends with the op: it needs no other room.
+
 While room for a result is sought, write-backs that its op would wait for count as ended: those before index `until` of
 the queue; 0 stands for none.
 """
@@ -17,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD
+from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD, USE
 
 BEGIN, END, BELOW, ABOVE = 0, 1, 2, 3
 """Columns of gaps: their addresses, and until which op the neighbours at either end are live."""
@@ -55,6 +57,41 @@ def has_room(layout, state, size, ceiling, since, until):
         # Blocks that were busy at different times may overlap, so that the highest top counts.
         cursor = max(cursor, state[layout.top + block])
     return ceiling - cursor >= size
+
+
+@kernel(borrows=True, forceinline=True)
+def given_block(tables, layout, state, ceiling, until):
+    """Return the block of an operand that the current op's next result takes the place of, or -1.
+
+    It ends with the op, unless a copy is still to come out of it or another result has taken it.
+    """
+    use = state[USE]
+    first, end = tables.giver_ptr[use], tables.giver_ptr[use + 1]
+    return np.int64(-1) if first == end else _first_given(layout, state, tables.giver[first:end], ceiling, until)
+
+
+@kernel(borrows=True)
+def _first_given(layout, state, givers, ceiling, until):
+    for tensor in givers:
+        if state[layout.intact + tensor] == 0:
+            continue
+        block = state[layout.block + tensor]
+        last = state[layout.committed_until + block]
+        if last == NEVER and until > 0:
+            last = _committed_after(layout, state, block, until)
+        if last == state[OP] and state[layout.top + block] <= ceiling:
+            return block
+    return np.int64(-1)
+
+
+@kernel(borrows=True, forceinline=True)
+def place_of_result(tables, layout, state, ceiling, until):
+    """Return (offset, block whose place it takes) of the current op's next result, -1 each if there is none."""
+    given = given_block(tables, layout, state, ceiling, until)
+    if given >= 0:
+        return state[layout.offset + given], given
+    size = tables.size[tables.use_tensor[state[USE]]]
+    return fit(layout, state, size, ceiling, state[OP], until), given
 
 
 @kernel

@@ -29,7 +29,16 @@ from memplace_env.envs.malloc_game.port import (
     wait_for,
     waitable,
 )
-from memplace_env.envs.malloc_game.room import ceiling_from, fit, has_room, place, retire, revive
+from memplace_env.envs.malloc_game.room import (
+    ceiling_from,
+    fit,
+    given_block,
+    has_room,
+    place,
+    place_of_result,
+    retire,
+    revive,
+)
 from memplace_env.envs.malloc_game.state import (  # fmt: skip
     BACKING_PS,
     COPY,
@@ -95,16 +104,18 @@ def play(tables, layout, state, action):
 @kernel(borrows=True, forceinline=True)
 def _make(tables, layout, state, tensor, action):
     """The current op makes a result."""
-    op, size = state[OP], tables.size[tensor]
+    op = state[OP]
     if action == DROP:
         state[layout.valid_from + tensor] = op + 1
         return
     ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
-    offset = fit(layout, state, size, ceiling, op, 0)
+    offset, given = place_of_result(tables, layout, state, ceiling, 0)
     if offset < 0:
-        wait_for(tables, layout, state, room_after(layout, state, size, ceiling))
-        offset = fit(layout, state, size, ceiling, op, 0)
+        wait_for(tables, layout, state, room_after(tables, layout, state, ceiling))
+        offset, given = place_of_result(tables, layout, state, ceiling, 0)
     place(tables, layout, state, tensor, op, offset)
+    if given >= 0:
+        state[layout.arrived + state[layout.block + tensor]] = -2 - given
     if action == COPY:
         send_back(layout, state, tensor)
 
@@ -150,11 +161,11 @@ def _commit(tables, layout, state, tensor):
 
 
 @kernel(borrows=True, forceinline=True)
-def room_after(layout, state, size, ceiling):
+def room_after(tables, layout, state, ceiling):
     """Return the index in the queue before which write-backs must end for a result to find room; 0 if none must."""
     # One more write-back per pass, oldest first; ends since the action is legal only if `waitable` ones suffice.
     until = 0
-    while not has_room(layout, state, size, ceiling, state[OP], until):
+    while not _has_place(tables, layout, state, ceiling, until):
         until = max(until, state[QUEUE_HEAD]) + 1
     return until
 
@@ -169,15 +180,15 @@ def preview(tables, layout, state):
     """
     use, op = state[USE], state[OP]
     tensor = tables.use_tensor[use]
-    size, none = tables.size[tensor], np.int64(-1)
+    none = np.int64(-1)
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
         until, ceiling = np.int64(0), tables.ceiling[use, PASSING]
-        offset = fit(layout, state, size, ceiling, op, until)
+        offset, _ = place_of_result(tables, layout, state, ceiling, until)
         if offset < 0:
-            until = room_after(layout, state, size, ceiling)
-            offset = fit(layout, state, size, ceiling, op, until)
+            until = room_after(tables, layout, state, ceiling)
+            offset, _ = place_of_result(tables, layout, state, ceiling, until)
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
@@ -186,7 +197,7 @@ def preview(tables, layout, state):
     if state[MASK] >> COPY & 1 == 0:
         return none, none, np.int64(0)
     start, wait = copy_window(tables, layout, state, tensor)
-    offset = fit(layout, state, size, ceiling_from(tables, use, start), start, 0)
+    offset = fit(layout, state, tables.size[tensor], ceiling_from(tables, use, start), start, 0)
     return np.int64(start), offset, np.int64(wait)
 
 
@@ -283,9 +294,9 @@ def _find_legal(tables, layout, state):
     if tables.use_is_result[use]:
         # A copied result must lie below what ops after its last use reserve, too, as its write-back has no fixed end.
         # NoCopy must not be the last use of a graph output; Copy must serve a later use or a graph output.
-        can_keep = can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING])
+        can_keep = can_copy = _finds_room(tables, layout, state, tables.ceiling[use, PASSING])
         if can_copy and tables.ceiling[use, LASTING] < tables.ceiling[use, PASSING]:
-            can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, LASTING])
+            can_copy = _finds_room(tables, layout, state, tables.ceiling[use, LASTING])
         can_keep = can_keep and (later or not output)
         can_copy = can_copy and (later or output)
         can_drop = True
@@ -314,9 +325,18 @@ def _may_stay(tables, layout, state, tensor):
 
 
 @kernel(borrows=True, forceinline=True)
-def _finds_room(layout, state, size, ceiling):
+def _finds_room(tables, layout, state, ceiling):
     """Return whether a result fits into fast memory, now or after waiting for all write-backs that can be."""
-    if has_room(layout, state, size, ceiling, state[OP], 0):
+    if _has_place(tables, layout, state, ceiling, 0):
         return True
     until = waitable(layout, state)
-    return until > state[QUEUE_HEAD] and has_room(layout, state, size, ceiling, state[OP], until)
+    return until > state[QUEUE_HEAD] and _has_place(tables, layout, state, ceiling, until)
+
+
+@kernel(borrows=True, forceinline=True)
+def _has_place(tables, layout, state, ceiling, until):
+    """Return whether there is room for a result, or an operand gives its own."""
+    size = tables.size[tables.use_tensor[state[USE]]]
+    return has_room(layout, state, size, ceiling, state[OP], until) or (
+        given_block(tables, layout, state, ceiling, until) >= 0
+    )

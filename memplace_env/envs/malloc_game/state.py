@@ -72,6 +72,8 @@ class Tables(NamedTuple):
         size: int64[K], bytes.
         capacity: bytes of the fast level.
         usable: int64[T], bytes of the fast level below what each op reserves for itself.
+        giver_ptr, giver: int64[U + 1], int64[H], the operands giver[giver_ptr[u]]..giver[giver_ptr[u + 1] - 1] end with
+            the op whose result use u makes, which may take their place.
         ceiling: int64[U, 2], minimum of `usable` from a result's op on, or from the op before an operand's: column
             PASSING until the tensor's last use, or to the end for results that are graph outputs; LASTING to the end.
         costs: those of the task.
@@ -89,6 +91,8 @@ class Tables(NamedTuple):
     size: Ints
     capacity: int
     usable: Ints
+    giver_ptr: Ints
+    giver: Ints
     ceiling: Ints
     costs: Costs
     rest_ps: Ints
@@ -111,6 +115,9 @@ def game_tables(task: Task) -> Tables:
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
     capacity = accelerator.levels[0].capacity_bytes
     usable = capacity - costs.reserved_bytes[:, 0]
+    made = program.first_use[program.handovers[:, 1]]
+    by_use = np.argsort(made, kind="stable")
+    made, given = made[by_use], program.handovers[by_use]
     return Tables(
         use_ptr=program.use_ptr,
         use_op=program.use_op,
@@ -123,6 +130,8 @@ def game_tables(task: Task) -> Tables:
         size=program.tensor_bytes,
         capacity=capacity,
         usable=usable,
+        giver_ptr=np.searchsorted(made, np.arange(program.num_uses + 1)),
+        giver=given[:, 0].copy(),
         ceiling=_ceilings(program, usable),
         costs=costs,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
@@ -178,7 +187,7 @@ class StateLayout(NamedTuple):
     """U: op in which the block's space may become free: that of the last use of its data while the block is intact and
     uses are left, else `committed_until`."""
     arrived: int
-    """U: last op of the copy that filled the block, -1 if an op did."""
+    """U: last op of the copy that filled the block, -1 if an op did, -2 - b if an op did in the place of block b."""
     released: int
     """U: last op in which the block was protected, NEVER while it is, -1 if it never was."""
     live: int

@@ -13,7 +13,8 @@ from memplace_env.program.lowering.independence import (
     WHOLE,
     Independent,
     Span,
-    common_span,
+    best_span,
+    meet,
     rows_of,
 )
 from memplace_env.program.model_file import MAX_WORK
@@ -35,7 +36,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -
     if not graph.ops:
         raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
     written = {buffer for op in graph.ops for buffer in op.outputs}
-    spans = _spans(graph)
+    pairs = [list(_pairs(graph, op, written)) if _does(op, in_place) else [] for op in graph.ops]
+    spans = _spans(graph, [pair for each in pairs for pair in each])
     builder = ProgramBuilder(name, dtype)
     tensors: dict[str, int] = {}
 
@@ -49,7 +51,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -
             tensors[buffer] = builder.tensor(buffer, stored.bytes, kind, alias_of=alias_of, rows=rows)
         return tensors[buffer]
 
-    for op in graph.ops:
+    for op, replacing in zip(graph.ops, pairs, strict=True):
         if op.vector_ops > MAX_WORK:
             raise WorkloadError(f"The op {op.name!r:.80} does an absurd amount of work; check the shapes.")
         elements = {**op.reads, **{name: op.writes.get(name, graph.buffers[name].elements) for name in op.outputs}}
@@ -63,7 +65,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -
             geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
             bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
             halo={tensors[name]: op.independent[name].halo(spans[name]) or 0 for name in elements if name in spans},
-            inplace=[(tensors[a], tensors[b]) for a, b in _pairs(graph, op, written) if _does(op, in_place)],
+            inplace=[(tensors[operand], tensors[result]) for operand, result in replacing],
         )
     if not tensors:
         raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
@@ -84,13 +86,22 @@ def _pairs(graph: OpGraph, op: Op, written: Set[str]) -> Iterator[tuple[str, str
             yield pair
 
 
-def _spans(graph: OpGraph) -> dict[str, Span]:
-    """Return by buffer the span that all ops allow it to be cut along."""
+def _spans(graph: OpGraph, pairs: Iterable[tuple[str, str]]) -> dict[str, Span]:
+    """Return by buffer the span that all ops allow it to be cut along: one for both of a pair, if there is such."""
     allowed: dict[str, list[Independent]] = {}
     for op in graph.ops:
         for name in dict.fromkeys((*op.reads, *op.outputs)):
             allowed.setdefault(name, []).append(op.independent.get(name, WHOLE))
-    best = ((name, common_span(graph.buffers[name].elements, tuple(parts))) for name, parts in allowed.items())
+    free = {name: meet(parts) for name, parts in allowed.items()}
+    like = {name: [name] for name in free}
+    for operand, result in pairs:
+        together = meet([free[operand], free[result]])
+        if like[operand] is not like[result] and best_span(graph.buffers[operand].elements, together) is not None:
+            like[operand] += like[result]
+            for name in like[result]:
+                like[name] = like[operand]
+            free.update(dict.fromkeys(like[operand], together))
+    best = ((name, best_span(graph.buffers[name].elements, both)) for name, both in free.items())
     return {name: span for name, span in best if span is not None}
 
 

@@ -116,10 +116,10 @@ class _Ports(NamedTuple):
     constant: Floats
 
 
-def build(task: Task) -> StaticModel:
-    """Return the program of the module's docstring."""
+def build(task: Task, *, ordered: bool = True) -> StaticModel:
+    """Return the program of the module's docstring; what depends on the order of ops is left out unless `ordered`."""
     program, groups = task.program, alike(task)
-    costs, columns = groups.costs, _columns(task, groups)
+    costs, columns = groups.costs, _columns(task, groups, ordered)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
     ports = _ports(task, costs, columns, unit)
@@ -127,10 +127,10 @@ def build(task: Task) -> StaticModel:
     _op_times(rows, costs, columns, ports, unit)
     _touches(rows, program, columns)
     _one_level_each(rows, columns)
-    for level in range(task.backing):
+    for level in range(task.backing * ordered):
         _handovers(rows, columns, level)
         _capacity(rows, task, columns, level)
-    if task.streams_weights:
+    if task.streams_weights and ordered:
         _bank(rows, program, costs, columns, ports, unit)
     matrix, row_lower, row_upper = rows.matrix(columns.total)
     matrix.eliminate_zeros()
@@ -172,12 +172,14 @@ def lifetimes(task: Task) -> tuple[Ints, Ints]:
     return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
 
 
-def _columns(task: Task, groups: Alike) -> _Columns:
+def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     program, accelerator, costs = task.program, task.accelerator, task.costs
     capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
     first, _ = lifetimes(task)
     placeable = program.is_placeable
-    can = (placeable & (first >= 0) & (groups.rank == 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & (
+        program.tensor_bytes[:, None] <= capacity
+    )
     # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
     # that is always in the backing memory touches that in any case: a constant, see `_ports`.
     touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)

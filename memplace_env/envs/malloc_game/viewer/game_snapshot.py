@@ -174,6 +174,9 @@ def _blocks(problem: MallocGameProblem, state: Ints) -> PlacedBlocks:
     # What is not drained by the end of the program stays in its block for the tail, drawn as one more op.
     shown = state[OP] + 1
     end = np.maximum(np.minimum(committed_until + 1, shown), start)
+    in_place = arrived < -1
+    end[-2 - arrived[in_place]] = start[in_place]  # the op's own time counts as the result's
+    arrived[in_place] = -1
     latest = state[layout.block :][tensor] == np.arange(count)
     usable = latest & (state[layout.intact :][tensor] == 1) & (problem.tables.last_use[tensor] >= state[USE])
     return PlacedBlocks(
