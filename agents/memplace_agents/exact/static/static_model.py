@@ -195,17 +195,17 @@ def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
     x, y, held, z, bank, stall = numbered
-    given, halved = _pairs(task, groups, x)
+    given, halved = _pairs(task, groups, x, ordered)
     total = int(ends[-1]) + len(given)
     return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], given, halved, total)
 
 
-def _pairs(task: Task, groups: Alike, x: Ints) -> tuple[Ints, Ints]:
+def _pairs(task: Task, groups: Alike, x: Ints, ordered: bool) -> tuple[Ints, Ints]:
     """Return `given` and `halved` of `_Columns`: pairs in ops that would overflow if all that can be in a level were."""
     operand, result, op = task.program.handovers.T
     first, last = lifetimes(task)
     parts = [np.empty((0, 5), dtype=np.int64)]
-    for level in range(task.backing if len(op) else 0):
+    for level in range(task.backing if len(op) and ordered else 0):
         inside = x[:, level] >= 0
         size = (task.program.tensor_bytes * groups.size)[inside]
         held = np.zeros(task.program.num_ops + 1, dtype=np.int64)
