@@ -98,7 +98,8 @@ def _room(task: Task, blocks: list[Block], copies: list[Copy], op: int) -> bool:
             return False
         owners = np.zeros(memory.capacity_bytes, dtype=np.int64)
         leaving = {copy.tensor for copy in copies if not copy.is_prefetch and copy.level == level and copy.last >= op}
-        given = {block.offset: block.tensor for block in held if block.end == op and block.tensor not in leaving}
+        ending = [block for block in held if block.start < op == block.end and block.tensor not in leaving]
+        given = {block.offset: block.tensor for block in ending}
         for block in held:
             owner = given.get(block.offset)
             in_place = block.start == op and owner is not None and _may_replace(task, op, owner, block.tensor)

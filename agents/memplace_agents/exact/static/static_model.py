@@ -31,13 +31,14 @@ op t starts,
 holds for every plan: by op t the copies of all weights read so far have fitted into the port time of earlier ops and
 stalls. So this is a lower bound again, but plans may need longer windows than it demands.
 
-Results in place: where operand k dies at op t and its result r may take its place, g[k, r, l] >= 0 says that it does so
-in level l. Each tensor gives and takes once,
+Results in place: where operands die at op t and results may take their places, as many bytes count once as can be
+matched, each operand and each result with one other at most. If all pairs have one operand or one result in common,
+these are the lesser of the operands' and the results', so two rows say it all: op t with its operands, without the
+results, and with the results alone. Else g[k, r, l] >= 0 says that r takes the place of k in level l,
 
     sum_r g[k, r, l] <= x[k, l],    sum_k g[k, r, l] <= x[r, l],
 
-and the capacity row of op t counts bytes_k g[k, r, l] less. There is such a row for each op that could overflow and
-has a pair: its live set may be the largest of all and yet need fewer bytes than another.
+and the capacity row of op t counts bytes_k g[k, r, l] less.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class _Columns(NamedTuple):
 
     An entry is -1, or an array empty, if there is no such column. Of tensors that are alike only the first has an x
     and `stands` bool[K] for all of them; there are `members` int64[K]. The last columns are g, one for each row of
-    `given` int64[G, 5]: operand, result, op, level and number of pairs that are alike.
+    `given` int64[G, 5]: operand, result, op, level and number of pairs that are alike; of pairs without a column there
+    are rows in `halved` int64[H, 5].
     """
 
     members: Ints
@@ -98,6 +100,7 @@ class _Columns(NamedTuple):
     bank: Ints
     stall: Ints
     given: Ints
+    halved: Ints
     total: int
 
     def given_at(self, level: int) -> tuple[Ints, Ints]:
@@ -192,17 +195,17 @@ def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
     x, y, held, z, bank, stall = numbered
-    given = _given(task, groups, x)
+    given, halved = _pairs(task, groups, x, ordered)
     total = int(ends[-1]) + len(given)
-    return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], given, total)
+    return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], given, halved, total)
 
 
-def _given(task: Task, groups: Alike, x: Ints) -> Ints:
-    """Return the rows of `_Columns.given`: pairs in ops that would overflow if all were in a level that can be."""
+def _pairs(task: Task, groups: Alike, x: Ints, ordered: bool) -> tuple[Ints, Ints]:
+    """Return `given` and `halved` of `_Columns`: pairs in ops that would overflow if all that can be in a level were."""
     operand, result, op = task.program.handovers.T
     first, last = lifetimes(task)
     parts = [np.empty((0, 5), dtype=np.int64)]
-    for level in range(task.backing if len(op) else 0):
+    for level in range(task.backing if len(op) and ordered else 0):
         inside = x[:, level] >= 0
         size = (task.program.tensor_bytes * groups.size)[inside]
         held = np.zeros(task.program.num_ops + 1, dtype=np.int64)
@@ -212,7 +215,12 @@ def _given(task: Task, groups: Alike, x: Ints) -> Ints:
         could = inside[pairs[:, :2]].all(axis=1) & (held.cumsum() > task.room_bytes(level))[op]
         rows, count = np.unique(pairs[could], axis=0, return_counts=True)
         parts.append(np.column_stack([rows, count]))
-    return np.concatenate(parts)
+    rows = np.concatenate(parts)
+    # Halves are enough where all pairs of an op in a level have one operand, or one result.
+    place = rows[:, 2] * task.backing + rows[:, 3]
+    ends = [np.unique(np.stack([tensor, place]), axis=1)[1] for tensor in rows[:, :2].T]
+    alone = np.minimum(*(np.bincount(end)[place] for end in ends)) == 1
+    return rows[~alone], rows[alone]
 
 
 def _ports(task: Task, costs: Costs, columns: _Columns, unit: float) -> _Ports:
@@ -289,7 +297,11 @@ def _handovers(rows: RowBuilder, columns: _Columns, level: int) -> None:
 
 
 def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> None:
-    """Add rows for w at least the resident weights, and one for each maximal live set that could overflow."""
+    """Add rows for w at least the resident weights, and one for each maximal live set that could overflow.
+
+    If ops reserve bytes there is one for each stretch of ops with the same live set, and the most that they reserve.
+    That of an op with columns g stays: it may be the largest and yet need fewer bytes than another.
+    """
     program, capacity = task.program, task.accelerator.levels[level].capacity_bytes
     size = program.tensor_bytes * (CAPACITY / capacity)
     inside = columns.x[:, level] >= 0
@@ -301,34 +313,34 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
 
     first, last = (ends[others] for ends in lifetimes(task))
     column, given = columns.given_at(level)
-    gives, takes = (np.isin(others, tensors) for tensors in given[:, :2].T)
-    ops, reserved = _fullest(first, last, gives, takes, task.costs.reserved_bytes[:, level])
-    live = (first <= ops[:, None]) & (last >= ops[:, None])
+    halved = columns.halved[columns.halved[:, 3] == level]
+    begin, end = _halves(others, first, last, halved)
+    reserve = np.repeat(task.costs.reserved_bytes[:, level], 2)
+    if reserve.any():
+        # The live set changes only where an interval begins or after one ends.
+        points = np.unique(np.concatenate([[0], begin[begin > 0], end[end + 1 < len(reserve)] + 1]))
+        reserved = np.maximum.reduceat(reserve, points)
+    else:
+        both = _halves(others, first, last, np.concatenate([halved, given]))
+        points = _maximal(*both) if len(others) else np.zeros(1, dtype=np.int64)
+        points = np.union1d(points[~np.isin(points // 2, given[:, 2])], 2 * given[:, 2])
+        reserved = np.zeros_like(points)
+    live = (begin <= points[:, None]) & (end >= points[:, None])
     most = program.tensor_bytes * columns.members
     full = live @ most[others] + most[weights].sum() + reserved > capacity
     live, reserved = live[full], reserved[full]
     row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
     rows.add(row, np.full(len(live), columns.held[level]), -1)
     rows.add(row[:, None], np.where(live, columns.x[others, level], -1), -size[others])
-    rows.add(row[np.searchsorted(ops[full], given[:, 2])], column, size[given[:, 0]])
+    rows.add(row[np.searchsorted(points[full], 2 * given[:, 2])], column, size[given[:, 0]])
 
 
-def _fullest(
-    first: Ints, last: Ints, gives: NDArray[np.bool_], takes: NDArray[np.bool_], reserved: Ints
-) -> tuple[Ints, Ints]:
-    """Return the ops whose live sets need a row, int64[R], and the most that such an op, or those behind it, reserves.
+def _halves(tensors: Ints, first: Ints, last: Ints, pairs: Ints) -> tuple[Ints, Ints]:
+    """Return the lives of tensors in halves of ops, of which pairs share one op: the operand has its first half.
 
-    If nothing is reserved those of maximal sets are enough, and all with pairs: intervals that end with a handover
-    (`gives`) do so in the middle of the op, where those that `takes` marks begin. Else there is one op for each stretch
-    of ops with the same live set; an op with pairs is a stretch of its own.
+    Without pairs a life has both halves of its first and of its last op.
     """
-    if reserved.any():
-        # The live set changes only where an interval begins or after one ends.
-        changes = np.unique(np.concatenate([[0], first[first > 0], last[last + 1 < len(reserved)] + 1]))
-        return changes, np.maximum.reduceat(reserved, changes)
-    halves = _maximal(2 * first + takes, 2 * last + 1 - gives) if len(first) else np.zeros(1, dtype=np.int64)
-    ops = np.union1d(halves // 2, first[takes])
-    return ops, np.zeros(len(ops), dtype=np.int64)
+    return 2 * first + np.isin(tensors, pairs[:, 1]), 2 * last + 1 - np.isin(tensors, pairs[:, 0])
 
 
 def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
