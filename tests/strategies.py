@@ -25,7 +25,8 @@ from memplace_env.machine.costs import CostModel, Roofline
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Program, TensorKind
+from memplace_env.program.program import Ints, Program, TensorKind
+from memplace_env.program.reordering import dependences
 from memplace_env.program.slicing import sliced
 from memplace_env.testing.cost_models import RandomCosts, ReservingRoofline
 
@@ -182,6 +183,20 @@ def programs_with_pairs(draw: st.DrawFn, program: st.SearchStrategy[Program] | N
         ]
     moved = np.where(inner[drawn.use_tensor], size[drawn.use_tensor], drawn.use_bytes)
     return replace(drawn, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
+
+@st.composite
+def orders(draw: st.DrawFn, program: Program) -> Ints:
+    """Draw an order of a program's ops, int64[T]: of those that may come next, any."""
+    rank = draw(st.permutations(range(program.num_ops)))
+    before = {op: set[int]() for op in range(program.num_ops)}
+    for first, later in dependences(program).tolist():
+        before[later].add(first)
+    order: list[int] = []
+    while len(order) < program.num_ops:
+        done = set(order)
+        order.append(min(before.keys() - done, key=lambda op: (not before[op] <= done, rank[op])))
+    return np.array(order, dtype=np.int64)
 
 
 @st.composite

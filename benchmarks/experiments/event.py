@@ -177,7 +177,8 @@ def mechanisms_of(case: Case) -> Mechanisms:
 @cache
 def env_of(case: Case) -> Env:
     """Return the environment of a case."""
-    task = resolve_task(**settings_of(case), simulator=EventSimulator(mechanisms=mechanisms_of(case)))
+    simulator = EventSimulator(mechanisms=mechanisms_of(case))
+    task = resolve_task(**settings_of(case), in_place="none", simulator=simulator)
     return MallocGameEnv(task) if case.formulation == Formulation.GAME else OneShotEnv(task)
 
 

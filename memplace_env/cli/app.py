@@ -22,6 +22,7 @@ from memplace_env._lib.foreign import shown
 from memplace_env._lib.plugins import COMMANDS, installed, load_plugin
 from memplace_env._lib.version import __version__
 from memplace_env.cli import (
+    advise,
     calibrate,
     dataset,
     execute,
@@ -138,6 +139,7 @@ app = typer.Typer(
 )
 _PANELS: dict[str, dict[Callable[..., None], str]] = {
     "Find a plan": {
+        advise.advise: "memplace advise BERT",
         solve.solve: "memplace solve BERT --agent greedy-dp --budget 4000 --out out/bert",
         prove.prove: "memplace prove BERT --second-opinion; your plan: memplace prove BERT --plan plan.json",
         inspect_command.inspect: "memplace inspect BERT --batch 8 --dim sequence=384",

@@ -82,7 +82,13 @@ def calibrate(
         raise CalibrationError(
             "Pass either a .csv file of measured latencies, or --device cuda with --model MODEL, or --from PATH."
         )
-    of_file = {"--fit": fit, "--accelerator": flags.accelerator, "--fusion": flags.fusion, "--costs": flags.costs}
+    of_file = {
+        "--fit": fit,
+        "--accelerator": flags.accelerator,
+        "--fusion": flags.fusion,
+        "--in-place": flags.in_place,
+        "--costs": flags.costs,
+    }
     of_device = {"--model": model, "--capacity": capacity, "--batch": flags.batch, "--dim": flags.dims}
     if sources:
         _refuse({**of_device, "--fit": fit}, "--from")

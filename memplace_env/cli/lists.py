@@ -70,14 +70,14 @@ def workloads(
 def accelerators(json: JsonFlag = False) -> None:
     """List the chips that come with memplace; a .toml file of your own works as well.
 
-    --json prints name, description, ports, weights, fusion, dtypes and memories of each.
+    --json prints name, description, ports, weights, fusion, inplace, dtypes and memories of each.
     """
     from memplace_env.machine.accelerator import accelerator_names, load_accelerator
     from memplace_env.report.quantities import rate, size
 
     chips = [load_accelerator(name) for name in accelerator_names()]
     if json:
-        fields = ("name", "description", "ports", "weights", "fusion", "dtype")
+        fields = ("name", "description", "ports", "weights", "fusion", "inplace", "dtype")
         level_fields = ("name", "capacity_bytes", "read_bytes_per_s", "write_bytes_per_s")
         print_json(
             [

@@ -13,7 +13,7 @@ from memplace_env._lib.errors import AgentError, MemPlaceError, PlanError
 from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
-from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.envs.registration import NOTHING_IN_PLACE, Formulation, formulation_of_id
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
     from memplace_env.placement.memory_plan import MemoryPlan
-    from memplace_env.placement.resolve_task import Slicing
+    from memplace_env.placement.resolve_task import Order, Slicing
     from memplace_env.placement.task import Task
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
@@ -161,11 +161,22 @@ _OPTIONS = {
         ),
     ],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
+    "in_place": Annotated[
+        str | None,
+        typer.Option("--in-place", help="Results in an operand's place: none, elementwise or rows."),
+    ],
     "trips": Annotated[int | None, typer.Option("--trips", help="Trip count of data-dependent loops.")],
     "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx file up to this tensor.")],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
+    ],
+    "order": Annotated[
+        str | None,
+        typer.Option(
+            "--order",
+            help="Order of ops: file, memory (few bytes alive at once), or in solve free (a search over all orders).",
+        ),
     ],
     "costs": Annotated[
         str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
@@ -187,9 +198,11 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "dims": dict,
     "dtype": str,
     "fusion": str,
+    "in_place": str,
     "trips": int,
     "cut": str,
     "slices": (float, dict),
+    "order": list,
     "costs": str,
 }
 """Settings in a plan, and the type of each."""
@@ -218,9 +231,11 @@ class ModelFlags:
     dims: Mapping[str, int] | None = None
     dtype: str | None = None
     fusion: str | None = None
+    in_place: str | None = None
     trips: int | None = None
     cut: str | None = None
     slices: Slicing | None = None
+    order: Order | None = None
     costs: str | None = None
     simulator: str | None = None
 
@@ -233,7 +248,9 @@ class ModelFlags:
         """
         for name, value in typed.items():
             if value == "":
-                raise MemPlaceError(f"--{name} is empty; pass a value, or leave the flag out for the default.")
+                raise MemPlaceError(
+                    f"--{name.replace('_', '-')} is empty; pass a value, or leave the flag out for the default."
+                )
         return cls(dims=parsed_dims(dim or [], "--dim") or None, slices=_parsed_slices(slices), **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
@@ -248,7 +265,7 @@ class ModelFlags:
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
         typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.cut)
         for key, settings in traits.settings.items():
-            named = {"workload": key, "accelerator": traits.accelerator, **settings}
+            named = {"workload": key, "accelerator": traits.accelerator, **NOTHING_IN_PLACE, **settings}
             name = named.pop("workload")
             meant = model.lower() in (name.lower(), key.lower())
             if meant and named["accelerator"] == flags.chip and typed == (None,) * len(typed):
@@ -258,7 +275,7 @@ class ModelFlags:
                 if shown:
                     overriding = "--batch, --dim, --dtype, --fusion override"
                     note(f"{name} with its registered settings: {', '.join(shown)} ({overriding}).")
-                return name, replace(flags, **named)
+                return name, replace(flags, **named | {"in_place": self.in_place or named["in_place"]})
         return model, flags
 
     def of_id(self, model: str) -> tuple[str, ModelFlags]:
@@ -298,6 +315,7 @@ class ModelFlags:
         from memplace_env.machine.accelerator import is_shipped
 
         written: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
+        written["in_place"] = plan.settings.get("in_place", "none")
         for name, kind in _WRITTEN.items():
             if written[name] is not None and not isinstance(written[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {written[name]!r}, which no memplace wrote.")

@@ -105,7 +105,8 @@ def prove(
             faster = str(opinion.plan.save(folder / "plan.json"))
     piece = piece_of(env.task.program)
     levels = f"one level a {piece}" if formulation is Formulation.ONE_SHOT else "moving tensors"
-    problem = ["the ops in the order of the file", "slices" if piece == "slice" else "whole tensors", levels]
+    order = "the ops in the order of the " + ("plan" if "order" in env.task.settings else "file")
+    problem = [order, "slices" if piece == "slice" else "whole tensors", levels]
     if json:
         asked = opinion and {name: value for name, value in opinion._asdict().items() if name != "plan"}
         print_json({**solution.summary(), "problem": problem, "second_opinion": asked, "faster_plan": faster})

@@ -259,9 +259,10 @@ def _identity(plan: MemoryPlan, task: Task) -> tuple[str, str, str]:
 def _described(plan: MemoryPlan) -> str:
     """Return the task of a plan by its own settings, for messages."""
     settings = {name: value for name, value in plan.settings.items() if value and name not in _NAMED}
-    flat = [f"{name} {value}" for name, value in settings.items() if not isinstance(value, dict)]
+    flat = [f"{name} {value}" for name, value in settings.items() if not isinstance(value, dict | list)]
     flat += [f"{dim} {size}" for dim, size in (settings.get("dims") or {}).items()]
     flat += ["merged slices"] if isinstance(settings.get("slices"), dict) else []
+    flat += ["an order of its own"] if "order" in settings else []
     return f"{plan.program} on {plan.accelerator}" + (f" with {', '.join(flat)}" if flat else "")
 
 

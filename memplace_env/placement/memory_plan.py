@@ -25,6 +25,8 @@ FILE_BYTES: Final = 2**25
 objects. Our choice."""
 TEXT: Final = 4_096
 """Most characters of a name or a setting, as of a path."""
+LIST: Final = 10**6
+"""Most numbers of a setting, as of the ops of a program."""
 _IDENTITY = ("program", "program_sha256", "accelerator", "accelerator_sha256")
 
 
@@ -103,6 +105,14 @@ class MemoryPlan:
             for level, offset in given.get((operand, op), ())
             if (result, level, offset, op) in by_start
         ]
+
+    def shared_bytes(self, program: Program, levels: int) -> Ints:
+        """Return int64[T + 1, levels], bytes that an operand and a result share during each op, see `handed_over`."""
+        shared = np.zeros((program.num_ops + 1, levels), dtype=np.int64)
+        for _, row in self.handed_over(program):
+            tensor, level, _, op, _ = self.allocations[row].tolist()
+            shared[op, level] += program.tensor_bytes[tensor]
+        return shared
 
     def prefetch_windows(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
         """Return (start, end) of every copy from the backing memory, in order, by (tensor, level that it fills)."""
@@ -193,7 +203,7 @@ class MemoryPlan:
         for key, value in settings.items():
             if not _is_setting(key, value):
                 raise PlanError(
-                    f"its setting {key!r} is neither a number, a line of text nor a table of such or lists."
+                    f"its setting {key!r} is neither a number, a line of text, a list of whole numbers nor a table."
                 )
         return cls(
             names["program"],
@@ -214,9 +224,7 @@ def _is_text(value: object) -> TypeGuard[str]:
 def _is_setting(key: str, value: object) -> bool:
     """Return whether the value is a setting, or a table of settings."""
     inner = value if isinstance(value, dict) else {key: value}
-    return _is_text(key) and all(
-        _is_text(name) and (_is_value(item) or (inner is value and _is_list(item))) for name, item in inner.items()
-    )
+    return _is_text(key) and all(_is_text(name) and (_is_value(item) or _is_list(item)) for name, item in inner.items())
 
 
 def _is_value(value: object) -> bool:
@@ -226,7 +234,11 @@ def _is_value(value: object) -> bool:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int and abs(item) < 2**63 for item in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= LIST
+        and all(type(item) is int and abs(item) < 2**63 for item in value)
+    )
 
 
 def _rows(document: dict[str, Any], key: str, columns: tuple[str, ...]) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def merged(task: Task, plan: MemoryPlan) -> tuple[Task, MemoryPlan]:
     program = task.program
     if program.slices is None or task.whole_costs is None:
         return task, plan
-    joins, offsets = _joins(program, plan)
+    joins, offsets = _joins_alike(program, plan)
     kept = ~joins
     if kept.all():
         return task, plan
@@ -72,9 +73,24 @@ def in_common_slices(tasks: Sequence[Task], plans: Sequence[MemoryPlan]) -> tupl
     for task in tasks:
         for tensor, begins in cuts_of(task.program).items():
             rows.setdefault(tensor, set()).update(begins)
-    fine = cut_before(first.program, {tensor: sorted(begins) for tensor, begins in rows.items()})
+    _cut_pairs_alike(first.program.whole, rows)
+    fine = cut_before(first.program, {tensor: sorted(begins) for tensor, begins in rows.items() if begins})
     common = _in_slices(first, whole_costs, fine, True)
     return common, [_refined(task.program, plan, common) for task, plan in zip(tasks, plans, strict=True)]
+
+
+def _cut_pairs_alike(whole: Program, rows: dict[str, set[int]]) -> None:
+    """Add to the first rows of slices, by tensor, those of the tensors that they may share their place with."""
+    length, changed = whole.tensor_rows[:, 1].tolist(), True
+    while changed:
+        changed = False
+        for pair in whole.use_tensor[whole.inplace].tolist():
+            for tensor, other in (pair, pair[::-1]):
+                mine = rows.setdefault(str(tensor), set())
+                scaled = (divmod(row * length[tensor], length[other]) for row in rows.get(str(other), ()))
+                alike = {row for row, rest in scaled if not rest}
+                changed |= not alike <= mine
+                mine |= alike
 
 
 def _equal(first: Costs, second: Costs) -> bool:
@@ -126,10 +142,29 @@ def _in_slices(task: Task, whole_costs: Costs, program: Program, settle: bool) -
     return Task(program, task.accelerator, costs, task.simulator, settings, whole_costs)
 
 
-def _joins(program: Program, plan: MemoryPlan) -> tuple[NDArray[np.bool_], Ints]:
-    """Return bool[K], whether each slice becomes one with the tensor before it, and int64[A], new offsets of blocks."""
+def _joins_alike(program: Program, plan: MemoryPlan) -> tuple[NDArray[np.bool_], Ints]:
+    """Return `_joins` in which slices that lie in each other's place stay pairs."""
+    pairs = plan.allocations[np.array(plan.handed_over(program), dtype=np.int64).reshape(-1, 2), 0]
+    partners: list[set[int]] = [set() for _ in range(program.num_tensors)]  # as distances, equal for neighbours' pairs
+    for operand, result in pairs.tolist():
+        partners[operand].add(result - operand)
+        partners[result].add(operand - result)
+    may = np.array([one == other for one, other in pairwise([set(), *partners])])
+    while True:
+        joins, offsets = _joins(program, plan, may)
+        apart = pairs[joins[pairs[:, 0]] != joins[pairs[:, 1]]]
+        if not len(apart):
+            return joins, offsets
+        may[apart] = False
+
+
+def _joins(program: Program, plan: MemoryPlan, may: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
+    """Return bool[K], whether each slice becomes one with the tensor before it, and int64[A], new offsets of blocks.
+
+    Only slices that `may` bool[K] do.
+    """
     assert program.slices is not None
-    joins = np.append(False, np.diff(program.slices.slice_of) == 0)
+    joins = may & np.append(False, np.diff(program.slices.slice_of) == 0)
     # A use of a whole tensor is one of each of its slices, in their order.
     apart = (np.diff(program.slices.use_of) == 0) & (np.diff(plan.use_level) != 0)
     joins[program.use_tensor[1:][apart]] = False

@@ -29,11 +29,15 @@ from memplace_env.machine.costs import (
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
-from memplace_env.program.program import Program, TensorKind
+from memplace_env.program.program import Ints, Program, TensorKind
+from memplace_env.program.reordering import memory_order, reordered
 from memplace_env.program.slicing import cut_before, cuts_of, sliced
 
 Slicing = float | str | Mapping[str, Sequence[int]]
+Order = str | Sequence[int] | Ints
 
+ORDERS: Final = ("file", "memory")
+"""Orders of ops by name."""
 AUTO: Final = "auto"
 AUTO_SHARES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 AUTO_TENSORS: Final = 3_000
@@ -50,10 +54,14 @@ class TaskOptions(TypedDict, total=False):
         batch, dims: see `load_onnx`.
         trips, cut: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
+        in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
+            pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
             have it, cuts tensors before given rows, see `cuts_of`.
+        order: "file" or None for the order of ops that the model's file has, "memory" for that of `memory_order`, or a
+            permutation, see `reordered`; costs are made for it, so that it goes with a cost model only.
     """
 
     simulator: str | Simulator | None
@@ -62,9 +70,11 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
+    in_place: str | None
     trips: int | None
     cut: str | None
     slices: Slicing | None
+    order: Order | None
 
 
 def resolve_task(
@@ -77,9 +87,11 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
+    in_place: str | None = None,
     trips: int | None = None,
     cut: str | None = None,
     slices: Slicing | None = None,
+    order: Order | None = None,
     must_fit: bool = True,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
@@ -87,7 +99,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, trips, cut, slices: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, trips, cut, slices, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -103,9 +115,11 @@ def resolve_task(
             dims=dims,
             dtype=dtype,
             fusion=fusion,
+            in_place=in_place,
             trips=trips,
             cut=cut,
             slices=slices,
+            order=order,
         )
         _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
@@ -116,13 +130,16 @@ def resolve_task(
     black_box = resolve_simulator(simulator)
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
+    sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "cut": cut}
     if is_built(workload):
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, trips=trips, cut=cut)
+        program = resolve_workload(workload, **sizes, dtype=dtype, in_place=in_place)
+        in_place = (in_place or "rows") if len(program.inplace) else "none"
     else:
         fusion = chip.fusion if fusion is None else fusion
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion, trips=trips, cut=cut)
+        in_place = chip.inplace if in_place is None else in_place
+        program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place)
         settings = {
             "batch": None if batch is None else int(batch),
             "dims": {name: int(size) for name, size in dims.items()} if dims else None,
@@ -131,7 +148,11 @@ def resolve_task(
             **({} if trips is None else {"trips": int(trips)}),
             **({} if cut is None else {"cut": cut}),
         }
+    if in_place != "none":  # plans of before, which do not say it, have no results in place
+        settings["in_place"] = in_place
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
+    if order is not None:
+        program = _in_order(program, order, model, settings)
     if slices is not None:
         program, settings["slices"] = _sliced(program, chip, slices)
     if not isinstance(workload, Program):
@@ -161,6 +182,23 @@ def make_task(
 ) -> Task:
     """Return the task of objects that exist already, see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _in_order(program: Program, order: Order, model: CostModel, settings: dict[str, Any]) -> Program:
+    """Return the program in the order of `TaskOptions.order`; settings get the permutation if it is another program."""
+    if isinstance(order, str) and order not in ORDERS:
+        raise WorkloadError(f"order is {' or '.join(ORDERS)}, or a list of the numbers of ops, not {described(order)}.")
+    if isinstance(order, str):
+        order = memory_order(program) if order == "memory" else np.arange(program.num_ops)
+    other = reordered(program, order)
+    if other is not program and isinstance(model, KnownCosts):
+        raise WorkloadError(
+            f"The costs of {program.name!r} exist already, and in another order an op may reserve other bytes; leave "
+            "out order, or pass a cost model, which makes them anew."
+        )
+    if other is not program:
+        settings["order"] = [int(op) for op in order]
+    return other
 
 
 def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Program, Any]:

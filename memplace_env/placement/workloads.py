@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
-from memplace_env.program.model_file import format_of
+from memplace_env.program.model_file import check_in_place, format_of
 from memplace_env.program.program import Program
 
 STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
@@ -28,6 +29,7 @@ def resolve_workload(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str = "conv",
+    in_place: str | None = None,
     trips: int | None = None,
     cut: str | None = None,
 ) -> Program:
@@ -41,17 +43,21 @@ def resolve_workload(
         dtype: see `load_onnx`; None leaves the types as they are.
         fusion: see `load_onnx`; Programs, saved or not, and synthetic workloads have no ops left to fuse, so it is
             ignored there.
+        in_place: see `load_onnx`; None: "none". A Program, saved or not, loses its pairs with "none" and else keeps
+            them.
         trips: see `load_onnx` and `load_stablehlo`.
         cut: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
-    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut)
+    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place)
+    if in_place is not None:
+        check_in_place(in_place)
     settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "cut": cut}
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", **settings)
-        return spec
+        return _in_place(spec, in_place)
     if isinstance(spec, str) and spec.startswith("synthetic:"):
         refuse_settings("A synthetic workload", **settings)
         from memplace_env.placement.synthetic import from_spec
@@ -63,22 +69,28 @@ def resolve_workload(
     kind = format_of(path)
     if kind == ".program":
         refuse_settings("A saved Program", **settings)
-        return Program.load(path)
+        return _in_place(Program.load(path), in_place)
+    which = in_place or "none"
     if kind in STABLEHLO:
         refuse_settings("A StableHLO module", batch=batch, dims=dims, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
-        return load_stablehlo(path, dtype=dtype, fusion=fusion, trips=trips)
+        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
     if kind == ".tflite":
         refuse_settings("A TFLite model", trips=trips, cut=cut)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, trips=trips, cut=cut)
+    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut)
+
+
+def _in_place(program: Program, in_place: str | None) -> Program:
+    """Return a Program that is built already, without pairs if it is to have none."""
+    return replace(program, inplace=program.inplace[:0]) if in_place == "none" and len(program.inplace) else program
 
 
 def onnx_dims(

@@ -112,6 +112,20 @@ SECONDS: Final = 60.0
 """Most processor time of one pass over a model, for files that pass all the limits above and are slow even so."""
 
 
+IN_PLACE: Final = ("none", "elementwise", "rows")
+"""Whose results may lie in an operand's place: no op's, element-wise ops', or also those of row-wise ones."""
+
+
+def check_in_place(in_place: object) -> None:
+    """Refuse what is none of `IN_PLACE`.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if in_place not in IN_PLACE:
+        raise WorkloadError(f"in_place is {described(in_place)}; it must be one of {', '.join(IN_PLACE)}.")
+
+
 def check_trips(trips: int | None) -> None:
     """Refuse a number of rounds of loops that is no whole number from 0.
 

@@ -8,7 +8,7 @@ are those of the whole, shared out by ranges, see `Slices`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -162,13 +162,23 @@ def _pairs_of_slices(program: Program, pieces: Sequence[Ints], before: Ints) -> 
     """Return the pairs of slices that are the same bytes of a pair of tensors; `before` has each use's first slice."""
     pairs = []
     for use, result in program.inplace.tolist():
-        ends = [pieces[tensor] for tensor in program.use_tensor[[use, result]]]
         (blocks, rows), (its_blocks, its_rows) = program.tensor_rows[program.use_tensor[[use, result]]].tolist()
-        whole = len(ends[0]) == len(ends[1]) == 1
-        alike = blocks == its_blocks and not program.use_halo[use]
-        if whole or (alike and np.array_equal(ends[0] * its_rows, ends[1] * rows)):
-            pairs += [(before[use] + index, before[result] + index) for index in range(len(ends[0]))]
+        ends, its_ends = (pieces[tensor].tolist() for tensor in program.use_tensor[[use, result]])
+        if len(ends) == len(its_ends) == 1:
+            pairs.append((before[use], before[result]))
+        elif blocks == its_blocks and not program.use_halo[use]:
+            spans = {(begin * rows, end * rows): index for index, (begin, end) in enumerate(_spans(its_ends))}
+            pairs += [
+                (before[use] + index, before[result] + spans[begin * its_rows, end * its_rows])
+                for index, (begin, end) in enumerate(_spans(ends))
+                if (begin * its_rows, end * its_rows) in spans
+            ]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _spans(ends: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each slice and the one behind its last."""
+    return pairwise([0, *ends])
 
 
 def _check_number(program: Program, counts: Ints) -> None:

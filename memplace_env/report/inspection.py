@@ -15,6 +15,7 @@ from memplace_env.machine.costs import Costs, Roofline, costs_of, op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
+from memplace_env.program.reordering import memory_order, reordered
 from memplace_env.report.explanation.repeated_ops import RepeatedOps, repeated_ops
 from memplace_env.report.plans.headlines import task_title
 from memplace_env.report.plans.whole_tensors import slice_counts
@@ -85,6 +86,16 @@ class Inspection(NamedTuple):
         counts = slice_counts(self.task.program)
         return int((counts > 1).sum()), int(counts[counts > 1].sum())
 
+    def other_peaks(self) -> dict[str, int]:
+        """Return the most bytes of results alive at once if decisions were others: in `memory_order`, and in place."""
+        program = self.task.program.whole
+        ordered = reordered(program, memory_order(program))
+        peaks = {"in memory order": ordered.live_bytes}
+        if len(program.inplace):
+            peaks["in place"] = program.live_bytes_in_place
+            peaks["in memory order in place"] = ordered.live_bytes_in_place
+        return {name: int(live.max()) for name, live in peaks.items()}
+
     @property
     def staged_bytes(self) -> Ints:
         """Bytes of all fast levels that each op keeps for itself, int64[T], see `Costs.reserved_bytes`."""
@@ -133,6 +144,7 @@ class Inspection(NamedTuple):
             "activation_bytes": program.bytes_of(TensorKind.ACTIVATION),
             "output_bytes": program.bytes_of(TensorKind.OUTPUT),
             "peak_live_bytes": int(program.live_bytes.max()),
+            **{f"peak_live_bytes_{name.replace(' ', '_')}": peak for name, peak in self.other_peaks().items()},
             "footprint_bytes": program.footprint,
             "fits": self.task.fits,
             "moved_bytes": int(self.op_bytes.sum()),
@@ -255,6 +267,8 @@ def _totals(inspection: Inspection) -> Table:
     inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
     add_row(table, "inputs, outputs", f"{inputs}, {outputs}")
     add_row(table, "peak live activations", size(int(program.live_bytes.max())))
+    for name, peak in inspection.other_peaks().items():
+        add_row(table, f"  {name}", size(peak))
     add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
     fit = "fits" if inspection.task.fits else "does not fit"
     room = f"{size(program.footprint)} of {size(levels[-1].capacity_bytes)}"

@@ -1,5 +1,6 @@
 """Exact against exhaustion: all plans, with all addresses, of programs that are small enough."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.agents.test_exact import GAP, all_mappings
 from tests.agents.test_exact_dynamic import moving_plans
 from tests.agents.tiny_tasks import tiny_task, tiny_tasks
 from tests.references.reference_optimum import best_plan
+from tests.strategies import programs_with_pairs
 from tests.thorough import examples
 
 MOST_MAPPINGS, MOST_BLOCKS = 300, 5
@@ -40,6 +42,15 @@ def check(task, agent, env, gap, *, one_level=False):
     assert best.latency_ps <= latency_ps
     assert (solution.outcome == "optimal") == (latency_ps <= bound_ps * (1 + gap))
     return solution
+
+
+@st.composite
+def tasks_in_place(draw, ops, **options):
+    """Tiny tasks whose results may lie in an operand's place."""
+    task = draw(tiny_tasks(ops, **options))
+    task = replace(task, program=draw(programs_with_pairs(st.just(task.program))))
+    assume(len(task.program.handovers))
+    return task
 
 
 def optimum(task, **options):
@@ -63,6 +74,12 @@ def test_maps(task):
     least_ps = optimum(task, one_level=True, within_ps=solution.report.latency_ps).port_ps
     most_ps = least_ps * (1 + GAP) if solution.outcome == "optimal" else np.inf
     assert least_ps <= backing_port_ps(task, solution.plan) <= most_ps
+
+
+@examples(300, share=10)
+@given(tasks_in_place(ops=5, levels=3))
+def test_maps_with_results_in_place(task):
+    check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
 
 
 @examples(800, share=10)

@@ -152,12 +152,14 @@ def _repair(
     return None
 
 
-def compile_levels(task: Task, levels: Sequence[int], order: str, crowded: bool = False) -> tuple[MemoryPlan, int]:
+def compile_levels(
+    task: Task, levels: Sequence[int], order: str, crowded: bool = False, in_place: bool = True
+) -> tuple[MemoryPlan, int]:
     """Return the plan of levels int[K], and the bytes that did not get the level they wanted."""
     wanted = list(levels)
-    compiler = _Compiler(task, wanted, order, crowded)
+    compiler = _Compiler(task, wanted, order, crowded, in_place)
     while not compiler.finished:
-        compiler = _Compiler(task, wanted, order, crowded)
+        compiler = _Compiler(task, wanted, order, crowded, in_place)
     placeable = np.flatnonzero(task.program.is_placeable).tolist()
     moved = [tensor for tensor in placeable if compiler.level[tensor] != levels[tensor]]
     return compiler.plan(), int(task.program.tensor_bytes[moved].sum())
@@ -179,6 +181,7 @@ class _Compiler:
     wanted: list[int]
     order: str
     crowded: bool = False
+    in_place: bool = True
 
     def __post_init__(self) -> None:
         program = self.task.program
@@ -188,6 +191,7 @@ class _Compiler:
         self.copies: dict[int, tuple[int, int]] = {}
         self.taken = [[0] * program.num_ops for _ in range(self.task.backing)]
         self.weights = [0] * self.task.backing
+        self.giver: dict[int, int] = {}
         self.grant()
         if self.crowded and self.streamed:  # what was refused once is not requested again
             self.wanted[:] = map(max, self.wanted, self.level)
@@ -257,9 +261,12 @@ class _Compiler:
         """The fastest level from the wanted one down with the bytes."""
         stays = self.is_weight(tensor) and not self.streamed
         end = int(self.task.program.live_end[tensor])
+        self.giver.pop(tensor, None)
         for level in range(max(self.wanted[tensor], least), self.task.backing):
             first, last = (0, self.task.program.num_ops - 1) if stays else (self.start[tensor], end)
-            if self.room(level, first, last) >= self.size(tensor):
+            giver = self.giver_in(level, tensor)
+            first += giver is not None  # its bytes are counted in the op
+            if first > last or self.room(level, first, last) >= self.size(tensor):
                 if stays:
                     self.weights[level] += self.size(tensor)
                     self.offset[tensor] = ceiling_of(self.task, level, first, last) - self.weights[level]
@@ -267,8 +274,17 @@ class _Compiler:
                     for op in range(first, last + 1):
                         self.taken[level][op] += self.size(tensor)
                 self.level[tensor] = level
+                if giver is not None:
+                    self.giver[tensor] = giver
                 return
         self.level[tensor] = self.task.backing
+
+    def giver_in(self, level: int, tensor: int) -> int | None:
+        """The first operand in a level whose bytes the tensor may take, and no other result lies in."""
+        taken = {giver for taker, giver in self.giver.items() if self.level[taker] == level}
+        pairs = self.task.program.handovers.tolist() if self.in_place else []
+        givers = (operand for operand, result, _ in pairs if result == tensor and self.level[operand] == level)
+        return next((operand for operand in givers if operand not in taken), None)
 
     def grant_streamed(self, tensor: int, op: int, free: list[int]) -> None:
         """A weight comes in by the latest copy that no op waits for, and takes that time from later copies."""
@@ -289,18 +305,24 @@ class _Compiler:
         """Weights that stay lie at the top already; what finds no address steps down."""
         program = self.task.program
         by_rank = sorted(range(program.num_tensors), key=lambda k: (-self.size(k), program.live_start[k], k))
-        unplaced = []
+        unplaced, first = [], dict[int, int]()
+        here = [tensor for tensor in by_rank if self.level[tensor] == level]
+        for tensor in sorted(here, key=self.start.__getitem__):
+            giver = self.giver.get(tensor, tensor)
+            first[tensor] = first[giver] if giver in first else tensor
         for rank, tensor in enumerate(by_rank):
-            if self.level[tensor] == level and not (self.is_weight(tensor) and not self.streamed):
-                start, end = self.start[tensor], int(program.live_end[tensor])
+            if first.get(tensor) == tensor and not (self.is_weight(tensor) and not self.streamed):
+                start = self.start[tensor]
+                end = max(int(program.live_end[other]) for other in here if first[other] == tensor)
                 if self.streamed:
                     ceiling = ceiling_of(self.task, level, start, end)
                 else:
                     ceiling = ceiling_of(self.task, level, 0, program.num_ops - 1) - self.weights[level]
                 unplaced.append(PackedBlock(rank, tensor, self.size(tensor), start, end, ceiling))
         packed = pack_crowd(unplaced) if self.crowded else pack(unplaced)
-        self.offset |= packed
-        for tensor in (block.tensor for block in unplaced if block.tensor not in packed):
+        failed = {block.tensor for block in unplaced if block.tensor not in packed}
+        self.offset |= {tensor: packed[first[tensor]] for tensor in here if first[tensor] in packed}
+        for tensor in (tensor for tensor in here if first[tensor] in failed):
             if self.streamed:
                 self.wanted[tensor], self.finished = level + 1, False
             else:

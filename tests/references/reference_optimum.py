@@ -14,7 +14,8 @@ if a copy is left out or its window gets wider. Hence of any valid plan, and no 
    the first use that the block serves, and the block begins with it.
 3. A block ends with its last use, or with its copy out. Less is held than before, so the addresses stay valid.
 4. Blocks of one level, in order of address, can each be pushed down onto those below that share an op with it. So
-   some order in which each lies on the highest of those before it that share an op with it gives addresses.
+   some order in which each lies on the highest of those before it that share an op with it gives addresses. A result
+   in an operand's place moves with it.
 
 What is left is tried, all of it, but for what already has more bytes at some op than there are, or takes as long as the
 best plan without its further ops' waits. Maps, the plans with one level for each tensor, are a part of it: one block a
@@ -40,7 +41,11 @@ MOST = 500_000
 
 
 class Puzzle(NamedTuple):
-    """A task's arrays, the least time of ops t..T-1 for each t, and what is asked for."""
+    """A task's arrays, the least time of ops t..T-1 for each t, and what is asked for.
+
+    `handover` int64[K, K] has the op at which a result may take an operand's place, or -1; `spare` int64[T + 1] the
+    bytes of all such results of each op.
+    """
 
     costs: Costs
     op: Ints
@@ -53,6 +58,8 @@ class Puzzle(NamedTuple):
     resident: NDArray[np.bool_]
     output: NDArray[np.bool_]
     placeable: NDArray[np.bool_]
+    handover: Ints
+    spare: Ints
     least_ps: Ints
     one_level: bool
     by_port: bool
@@ -113,6 +120,8 @@ def best_plan(task: Task, *, one_level: bool = False, within_ps: int | None = No
         resident=(program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights),
         output=program.tensor_kind == TensorKind.OUTPUT,
         placeable=program.is_placeable.copy(),
+        handover=np.full((tensors, tensors), -1),
+        spare=np.zeros(ops + 1, dtype=np.int64),
         least_ps=np.zeros(ops + 1, dtype=np.int64),
         one_level=one_level,
         by_port=within_ps is not None,
@@ -128,6 +137,12 @@ def best_plan(task: Task, *, one_level: bool = False, within_ps: int | None = No
         best_level=np.zeros(uses, dtype=np.int64),
         best_blocks=np.zeros((uses, 7), dtype=np.int64),
     )
+    for use, its in program.inplace.tolist():
+        operand, result, op = int(program.use_tensor[use]), int(program.use_tensor[its]), int(program.use_op[use])
+        if not ((program.use_tensor == operand) & (program.use_op > op)).any():
+            puzzle.handover[operand, result] = op
+    for operand, result in np.argwhere(puzzle.handover >= 0).tolist():
+        puzzle.spare[puzzle.handover[operand, result]] += program.tensor_bytes[result]
     _fill_least(puzzle, program.use_ptr, levels)
     _decide(puzzle, trial, 0, 0, 0)
     latency_ps, port_ps, count, _, tried = trial.best.tolist()
@@ -242,11 +257,11 @@ def _span(puzzle, trial, use, choice):
 
 @kernel
 def _hold(puzzle, trial, level, start, end, size):
-    """Add bytes to what blocks hold, and return whether there is room by the sum."""
+    """Add bytes to what blocks hold, and return whether there is room by the sum if all results are in place."""
     fits = True
     for op in range(start, end + 1):
         trial.held[level, op] += size
-        fits &= trial.held[level, op] <= puzzle.room[level, op]
+        fits &= trial.held[level, op] <= puzzle.room[level, op] + puzzle.spare[op]
     return fits
 
 
@@ -257,7 +272,7 @@ def _finish(puzzle, trial, count, elapsed):
     if elapsed + waits > best[3] or (puzzle.by_port and port >= best[1]):
         return
     for level in range(trial.ports.shape[1] - 1):
-        if not _pack(puzzle, trial, count, level, np.zeros(trial.held.shape[1], dtype=np.int64), 0):
+        if not _join(puzzle, trial, count, level, 0, np.arange(count), 0):
             return
     best[0], best[1], best[2] = elapsed + waits, port, count
     if not puzzle.by_port:
@@ -293,21 +308,49 @@ def _copies_ps(puzzle, trial, count):
 
 
 @kernel
-def _pack(puzzle, trial, count, level, height, placed):
+def _join(puzzle, trial, count, level, row, head, given):
+    """Return whether the blocks of a level find room with any choice of results in place, from block `row` on.
+
+    `head` int64[count] is the first block of those in one place; operands that have `given` theirs have a bit each.
+    """
+    if row == count:
+        return _pack(puzzle, trial, count, level, np.zeros(trial.held.shape[1], dtype=np.int64), 0, head)
+    if _join(puzzle, trial, count, level, row + 1, head, given):
+        return True
+    blocks = trial.blocks
+    for other in range(row):  # an operand's block is decided before the result's
+        op = puzzle.handover[blocks[other, 0], blocks[row, 0]]
+        there = blocks[row, 1] == level and blocks[other, 1] == level and not given >> other & 1
+        if there and blocks[row, 3] == op and blocks[other, 4] == op and blocks[other, 6] < op:
+            head[row] = head[other]
+            if _join(puzzle, trial, count, level, row + 1, head, given | 1 << other):
+                return True
+            head[row] = row
+    return False
+
+
+@kernel
+def _pack(puzzle, trial, count, level, height, placed, head):
     """Return whether blocks of a level that are not `placed` (a bit for each) find room on top of the others.
 
-    `height` int64[T + 1] is the top of what is placed during each op.
+    `height` int64[T + 1] is the top of what is placed during each op; blocks of one `head` have one offset.
     """
     done = True
     for row in range(count):
-        k, at, _, start, end, _, _ = trial.blocks[row]
-        if at != level or placed >> row & 1:
+        if trial.blocks[row, 1] != level or head[row] != row or placed >> row & 1:
             continue
-        done, offset = False, height[start : end + 1].max()
-        if offset + puzzle.size[k] > puzzle.room[level, start : end + 1].min():
-            return False  # nor does it fit on top of more
-        trial.blocks[row, 2], higher = offset, height.copy()
-        higher[start : end + 1] = offset + puzzle.size[k]
-        if _pack(puzzle, trial, count, level, higher, placed | 1 << row):
+        done, offset, size = False, 0, puzzle.size[trial.blocks[row, 0]]
+        for other in range(count):
+            if head[other] == row:
+                start, end = trial.blocks[other, 3], trial.blocks[other, 4]
+                offset = max(offset, height[start : end + 1].max())
+        higher = height.copy()
+        for other in range(count):
+            if head[other] == row:
+                start, end = trial.blocks[other, 3], trial.blocks[other, 4]
+                if offset + size > puzzle.room[level, start : end + 1].min():
+                    return False  # nor does it fit on top of more
+                trial.blocks[other, 2], higher[start : end + 1] = offset, offset + size
+        if _pack(puzzle, trial, count, level, higher, placed | 1 << row, head):
             return True
     return done

@@ -52,6 +52,10 @@ _HEAD: Final = """\
 #include <stdint.h>
 """
 
+_IN_PLACE: Final = """
+/* Some results lie in the place of an operand: where a result has the level and offset of one of its op's operands, the
+   op writes it over that operand, from the first byte on. */"""
+
 _SLICES: Final = """
 /* Some tensors of the network are cut into slices, which may lie in different levels. Each row of {prefix}_tensors is a
    slice, and the same row of {prefix}_slices says which rows of which tensor it holds: of one that is not cut, all.
@@ -87,6 +91,7 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
     return "\n".join(
         [
             _HEAD.format(end=task.program.num_ops, macro=macro),
+            *([_IN_PLACE] if plan.handed_over(task.program) else []),
             *([_SLICES.format(prefix=prefix)] if task.program.slices else []),
             *_constants(layout, rows, macro),
             "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,7 +54,8 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
 
     The run time copies nothing, so a tensor has an offset only if its block is in fast memory for all of its life. It
     runs every operator of the file, also those whose results are unused, so overlaps are checked again by the file's
-    lives. A view has the offset of its source if its kernel works in place.
+    lives. A view has the offset of its source if its kernel works in place, a result that of an operand where the plan
+    says so.
 
     Args:
         task: the plan's task.
@@ -89,7 +90,8 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
                 "plan with the file's own types, --dtype float32 for a model of floats."
             )
         groups.setdefault(tensor, []).append(index)
-    offsets, placed = [AT_RUN_TIME] * count, _Placed()
+    pairs = {tuple(plan.allocations[[one, other], 0].tolist()) for one, other in plan.handed_over(program)}
+    offsets, placed = [AT_RUN_TIME] * count, _Placed({*pairs, *((other, one) for one, other in pairs)})
     for tensor, members in groups.items():
         offset = at.get(tensor)
         lifetime = min(lives[index].first for index in members), max(lives[index].last for index in members)
@@ -98,7 +100,7 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
             left["elsewhere"] += len(members)
         elif offset % ALIGNMENT:
             left["unaligned"] += len(members)
-        elif not placed.add(offset, top, *lifetime):
+        elif not placed.add(tensor, offset, top, *lifetime):
             left["conflict"] += len(members)
         else:
             for index in members:
@@ -115,20 +117,29 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
 
 
 class _Placed:
-    """Blocks with offsets; a new one is added only if it overlaps none of them."""
+    """Blocks with offsets; a new one is added only if it overlaps none of them.
 
-    def __init__(self) -> None:
-        self._blocks: list[tuple[int, int, int, int]] = []
+    Args:
+        pairs: tensors that may share their bytes while one operator reads one and writes the other.
+    """
+
+    def __init__(self, pairs: Set[tuple[int, ...]]) -> None:
+        self._blocks: list[tuple[int, int, int, int, int]] = []
+        self._pairs = pairs
         self.top = 0
 
-    def add(self, low: int, top: int, first: int, last: int) -> bool:
+    def add(self, tensor: int, low: int, top: int, first: int, last: int) -> bool:
         """Add the bytes low..top - 1 during first..last if they are free then, and return whether they were."""
         free = all(
-            top <= other_low or other_top <= low or last < other_first or other_last < first
-            for other_low, other_top, other_first, other_last in self._blocks
+            top <= other_low
+            or other_top <= low
+            or last < other_first
+            or other_last < first
+            or ((tensor, other) in self._pairs and min(last, other_last) == max(first, other_first))
+            for other, other_low, other_top, other_first, other_last in self._blocks
         )
         if free:
-            self._blocks.append((low, top, first, last))
+            self._blocks.append((tensor, low, top, first, last))
             self.top = max(self.top, top)
         return free
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -36,7 +37,11 @@ from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison,
 from memplace_env.backends.ort.submodels import Port
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.frontends.onnx.operator_lookup import operator_of
 from memplace_env.program.program import Program, TensorKind
+
+MOST_CHUNKS = 3
+"""Chunks in which an op with a result in an operand's place runs: few axes are cut by a third. Our choice."""
 
 
 class Course:
@@ -57,7 +62,7 @@ class Course:
         self._memory = memory
         self._plan = plan
         self._places = Places(task, plan, layout)
-        self._staging = Staging(task.program, network, memory, self._places)
+        self._staging = Staging(task.program, network, memory, self._places, _in_place(task, plan))
         self._bindings = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
         self._computed = task.program.producer >= 0
         self._computed_behind = _computed_behind(task, plan)
@@ -136,14 +141,19 @@ class Course:
         self._comparing += time.perf_counter() - paused
 
     def _failure(self, op: int) -> str | None:
-        """Run an op and return the message of a failure, which wrong data may cause."""
+        """Run an op and return the message of a failure, which wrong data may cause.
+
+        An op with a result in an operand's place runs once for each chunk of that result, on what the chunks before
+        have left of the operand.
+        """
         model = self._network.ops[op]
-        self._staging.gather(op, model.operands)
-        try:
-            model.session.run_with_iobinding(self._bindings[op])
-        except Exception as error:  # the package's own exceptions have no base in common but this
-            return str(error)
-        self._staging.scatter(op, model.results)
+        for chunk in range(self._staging.chunks(op)):
+            self._staging.gather(op, model.operands)
+            try:
+                model.session.run_with_iobinding(self._bindings[op])
+            except Exception as error:  # the package's own exceptions have no base in common but this
+                return str(error)
+            self._staging.scatter(op, model.results, chunk)
         return None
 
     def _compare_operands(self, number: int, op: int) -> str | None:
@@ -283,6 +293,15 @@ def _computed_behind(task: Task, plan: MemoryPlan) -> list[int]:
     return tensors
 
 
+def _in_place(task: Task, plan: MemoryPlan) -> dict[int, set[int]]:
+    """Return by op the results, tensors of the whole program, of which any bytes lie in an operand's place."""
+    results: dict[int, set[int]] = {}
+    for _, row in plan.handed_over(task.program):
+        tensor, start = plan.allocations[row, [0, 3]].tolist()
+        results.setdefault(start, set()).add(int(task.program.whole_tensor[tensor]))
+    return results
+
+
 def _own_byte(tensor: int) -> int:
     """Return a fill byte that few other tensors have, and never poison."""
     return tensor % POISON
@@ -297,7 +316,10 @@ class Staging:
     """The bytes that each op's session reads and writes.
 
     A tensor that is not cut is used in its place. One that is cut has a place of its own outside the arenas while an op
-    runs: its slices are gathered there before the op reads it, and scattered from there after the op has written it.
+    runs: its slices are gathered there before the op reads it, and scattered from there after the op has written it. So
+    have the results of an op that writes one over an operand: it goes to the arena chunk by chunk, each computed from
+    what the chunks before have left of the operand, as by a kernel that goes through the result in order. Chunks end at
+    any element, those of row-wise ops between rows.
 
     Ports name tensors of the whole program, plans and places those of the task's, which are slices. Both are the same
     if the task's program is not sliced.
@@ -307,17 +329,20 @@ class Staging:
         network: its network.
         memory: the arenas.
         places: the bytes that the plan's uses and copies have there.
+        in_place: by op the results that lie in an operand's place.
     """
 
-    def __init__(self, program: Program, network: Network, memory: Arenas, places: Places) -> None:
-        self._network, self._memory, self._places = network, memory, places
+    def __init__(
+        self, program: Program, network: Network, memory: Arenas, places: Places, in_place: dict[int, set[int]]
+    ) -> None:
+        self._network, self._memory, self._places, self._in_place = network, memory, places, in_place
         count = program.whole.num_tensors
         slice_of = np.arange(count) if program.slices is None else program.slices.slice_of
         self._tensor: list[int] = slice_of.tolist()
         self._first: list[int] = np.searchsorted(slice_of, np.arange(count + 1)).tolist()
         self._tensor_rows = program.whole.tensor_rows.tolist()
         self._rows = [] if program.slices is None else program.slices.rows.tolist()
-        self._spans = [self._laid_out((*model.operands, *model.results)) for model in network.ops]
+        self._spans = [self._laid_out(op) for op in range(len(network.ops))]
         self._staged = aligned(max((span.stop for spans in self._spans for span in spans.values()), default=0))
 
     def slices(self, tensor: int) -> range:
@@ -340,16 +365,45 @@ class Staging:
         for staged, placed in self._parts(op, ports):
             staged[...] = placed.reshape(staged.shape)
 
-    def scatter(self, op: int, ports: Iterable[Port]) -> None:
-        """Copy what is cut to its slices."""
-        for staged, placed in self._parts(op, ports):
-            placed.reshape(staged.shape)[...] = staged
+    def chunks(self, op: int) -> int:
+        """Return the chunks in which an op runs: one, or several if a result lies in place."""
+        inside = self._in_place.get(op, ())
+        lengths = [self._length(op, port) for port in self._network.ops[op].results if port.tensor in inside]
+        return min([MOST_CHUNKS, *lengths]) if lengths else 1
 
-    def _laid_out(self, ports: Iterable[Port]) -> dict[int, slice]:
-        """Return the places of an op's cut tensors outside the arenas."""
+    def _length(self, op: int, port: Port) -> int:
+        """Return the number of parts of a result that may follow each other: elements, or rows of the first axis."""
+        axes = [length for length in port.shape if length > 1]
+        rowwise = any(operator_of(node).rowwise for node in self._network.ops[op].model.graph.node)
+        return math.prod(axes[:1] if rowwise else axes)
+
+    def scatter(self, op: int, ports: Iterable[Port], chunk: int | None = None) -> None:
+        """Copy what is cut to its slices, and results of an op that has one in place to theirs.
+
+        Of those in place only a chunk, the others with the first chunk; everything if `chunk` is None.
+        """
+        for port in ports:
+            inside = chunk is not None and port.tensor in self._in_place.get(op, ())
+            parts = [(staged, placed.reshape(staged.shape)) for staged, placed in self._parts(op, [port])]
+            if chunk is not None and inside:
+                if len(parts) == 1:  # not cut
+                    staged, placed = (side.reshape(self._length(op, port), -1) for side in parts[0])
+                    first, last = (len(staged) * end // self.chunks(op) for end in (chunk, chunk + 1))
+                    parts = [(staged[first:last], placed[first:last])]
+                else:
+                    parts = parts[len(parts) * chunk // self.chunks(op) : len(parts) * (chunk + 1) // self.chunks(op)]
+            elif chunk:
+                continue
+            for source, target in parts:
+                target[...] = source
+
+    def _laid_out(self, op: int) -> dict[int, slice]:
+        """Return the places outside the arenas of an op's cut tensors, and of all results if one lies in place."""
         spans: dict[int, slice] = {}
-        start = 0
-        for tensor in {port.tensor for port in ports if len(self.slices(port.tensor)) > 1}:
+        start, model = 0, self._network.ops[op]
+        ports = (*model.operands, *model.results)
+        staged = [port.tensor for port in (model.results if op in self._in_place else ())]
+        for tensor in {*staged, *(port.tensor for port in ports if len(self.slices(port.tensor)) > 1)}:
             spans[tensor] = slice(start, start + raw(self._network.contents[tensor]).size)
             start = round_up(spans[tensor].stop, ALIGNMENT)
         return spans

@@ -50,7 +50,7 @@ def steps_of(task: Task, plan: MemoryPlan, copies: CopyMoment, rng: np.random.Ge
 
     Before an op the blocks that start there are poisoned, then tensors are copied; after it tensors are copied, then
     the blocks that end there are poisoned. So a read before a block was filled, or after it ended, reads poison. Blocks
-    of resident weights are never poisoned.
+    of resident weights are never poisoned, nor bytes that an operand leaves to a result in its place.
 
     Args:
         task: the plan's task.
@@ -59,11 +59,14 @@ def steps_of(task: Task, plan: MemoryPlan, copies: CopyMoment, rng: np.random.Ge
         rng: generator for `CopyMoment.RANDOM`.
     """
     resident = task.resident_blocks(plan)
-    begins, ends = defaultdict(list), defaultdict(list)
+    begins: defaultdict[int, list[int]] = defaultdict(list)
+    ends: defaultdict[int, list[int]] = defaultdict(list)
+    handed = plan.handed_over(task.program)
+    given, taken = ({pair[side] for pair in handed} for side in (0, 1))
     for row, (_, _, _, start, end) in enumerate(plan.allocations.tolist()):
         if not resident[row]:
-            begins[start].append(row)
-            ends[end].append(row)
+            begins[start] += [row] * (row not in taken)
+            ends[end] += [row] * (row not in given)
     copied = defaultdict(list)  # rows by moment, see `_moment`
     for row, (_, _, _, start, end) in enumerate(plan.transfers.tolist()):
         copied[_moment(start, end, copies, rng)].append(row)

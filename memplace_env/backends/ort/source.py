@@ -19,6 +19,7 @@ from memplace_env.program.frontends.onnx import inferred_graph
 from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
 from memplace_env.program.model_file import format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
+from memplace_env.program.reordering import reordered
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,11 @@ def source_of(task: Task) -> Source:
             "simulated."
         )
     file = named_file(workload)
-    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "cut")}
-    if resolve_workload(workload, **named).sha256 != program.whole.sha256:
+    named: dict[str, Any] = {
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "cut")
+    }
+    loaded = resolve_workload(workload, **named)
+    if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
             "and the plan anew."

@@ -79,14 +79,13 @@ class Setting(NamedTuple):
         return {**self._asdict(), "batch": self.batch or 0, "dims": dims, "dtype": self.dtype or ""}
 
     def task(self) -> Task:
-        """Return the task of the setting, made anew.
+        """Return the task of the setting, made anew; no result lies in an operand's place, as in all ids.
 
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
-        return resolve_task(
-            self.program, self.accelerator, batch=self.batch, dims=dict(self.dims) or None, dtype=self.dtype
-        )
+        sizes: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None}
+        return resolve_task(self.program, self.accelerator, **sizes, dtype=self.dtype, in_place="none")
 
 
 class Reference(NamedTuple):

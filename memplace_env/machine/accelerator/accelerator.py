@@ -15,11 +15,12 @@ from memplace_env.machine.accelerator.tiling_description import Access, Unit
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
 Fusion = Literal["none", "activation", "chain", "conv", "epilogue"]
+InPlace = Literal["none", "elementwise", "rows"]
 
 STREAMED = "-streamed"
 """End of the name of a streamed copy of a chip with resident weights, see `Accelerator.streamed`."""
 
-_NOT_HASHED = ("name", "description", "cost_model", "mechanisms")
+_NOT_HASHED = ("name", "description", "inplace", "cost_model", "mechanisms")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Accelerator:
         tiling: bytes and elements that the unit holds and works on at once, for tiled costs; None if not described.
         cost_model: name of the default cost model, see `memplace_env.machine.costs`.
         measured: times of the device itself, for measured costs; None if not described.
+        inplace: which results its compiler writes over an operand, see `load_onnx`.
         mechanisms: for the event simulator.
     """
 
@@ -120,6 +122,7 @@ class Accelerator:
     tiling: Unit | None = None
     cost_model: str = "roofline"
     measured: MeasuredTimes | None = None
+    inplace: InPlace = "none"
     mechanisms: Mechanisms = NO_MECHANISMS
 
     @property
@@ -146,7 +149,7 @@ class Accelerator:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the chip without its names, and without what a task can choose: cost model and mechanisms."""
+        """Hex digest of the chip without names and what a task can choose: results in place, costs and mechanisms."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
         if self.measured is None:  # recorded digests hold no such field
             del values["measured"]

@@ -156,6 +156,7 @@ def build(document: dict[str, Any]) -> Accelerator:
         tiling=_slowed(values["tiling"], compute) if "tiling" in values else None,
         cost_model=values.get("cost_model", "roofline"),
         measured=values.get("measured"),
+        inplace=values.get("inplace", "none"),
         mechanisms=values.get("event", NO_MECHANISMS),
     )
     if min(accelerator.dma_bytes_per_s) < 1:

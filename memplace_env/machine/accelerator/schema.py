@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.hints import nearest
-from memplace_env.machine.accelerator.accelerator import Fusion, MeasuredTimes, Ports, Weights
+from memplace_env.machine.accelerator.accelerator import Fusion, InPlace, MeasuredTimes, Ports, Weights
 from memplace_env.machine.accelerator.event_description import DmaEngines, DramBanks, Mechanisms, Tiles
 from memplace_env.machine.accelerator.tiling_description import Access, Engines, EthosU, LocalMemory, OutputCycles
 
@@ -311,6 +311,7 @@ DOCUMENT = _table(
         "ports": _choice(*get_args(Ports)),
         "weights": _choice(*get_args(Weights)),
         "fusion": _choice(*get_args(Fusion)),
+        "inplace": _choice(*get_args(InPlace)),
         "dtype": _choice(*DTYPES),
         "cost_model": _name,
         "compute": _COMPUTE,
@@ -320,7 +321,7 @@ DOCUMENT = _table(
         "event": _built(Mechanisms, _EVENT),
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["dma", "cost_model", "tiling", "measured", "event"],
+    optional=["inplace", "dma", "cost_model", "tiling", "measured", "event"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

@@ -66,8 +66,12 @@ class Compiled(NamedTuple):
     reassigned_bytes: int
 
 
-def place_levels(task: Task, levels: ArrayLike, order: Order = "weights-before-results") -> Compiled:
+def place_levels(
+    task: Task, levels: ArrayLike, order: Order = "weights-before-results", in_place: bool = True
+) -> Compiled:
     """Return the plan that puts tensors into the requested levels where they fit, see `memplace_env.compile_levels`.
+
+    Results take the place of operands as the program says, but not unless `in_place`.
 
     Raises:
         ActionError: if the levels have another shape or another range, or there is no such order.
@@ -82,12 +86,12 @@ def place_levels(task: Task, levels: ArrayLike, order: Order = "weights-before-r
         )
     if array.size and (array.min() < 0 or array.max() > task.backing):
         raise ActionError(f"Levels are 0..{task.backing}; these hold {array.min()}..{array.max()}.")
-    return place_assignment(task, array.astype(np.int64), np.arange(program.num_tensors), order)
+    return place_assignment(task, array.astype(np.int64), np.arange(program.num_tensors), order, in_place)
 
 
-def place_assignment(task: Task, assignment: Ints, decision_of: Ints, order: Order) -> Compiled:
+def place_assignment(task: Task, assignment: Ints, decision_of: Ints, order: Order, in_place: bool = True) -> Compiled:
     """Place tensor k at level `assignment[decision_of[k]]`, in the backing memory if the index is below 0."""
-    schedule = schedule_of(task, order)
+    schedule = schedule_of(task, order, in_place)
     out, levels = np.empty((3, 1), dtype=np.int64), np.empty((1, task.program.num_tensors), dtype=np.int8)
     offset, start = kernel_of(schedule)(schedule, assignment[None], decision_of, out, levels, 0, 1)
     return Compiled(plan_of_levels(task, levels[0], offset, start), int(out[2, 0]))

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from memplace_env.placement.compiler.compile import place_levels
 from memplace_env.placement.compiler.free_bytes import fill
+from memplace_env.placement.compiler.in_place import pairs_of_tensors
 from memplace_env.placement.compiler.placing_order import latency_ps, move_costs
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -59,11 +61,13 @@ class Trials:
         return self._latencies[key]
 
 
-def density_levels(task: Task, variant: Variant = VARIANTS[0], trials: Trials | None = None) -> Ints:
+def density_levels(
+    task: Task, variant: Variant = VARIANTS[0], trials: Trials | None = None, in_place: bool = True
+) -> Ints:
     """Return int64[K], the level of each tensor: per level, fastest first, by falling score, wherever bytes have room.
 
     Addresses are not looked at: `place_levels` finds them, nearly always for everything. `trials` are those of other
-    variants, if any.
+    variants, if any. Unless `in_place`, every result has bytes of its own.
     """
     backing, trials = task.backing, trials or Trials(task)
     first, last = block_lives(task)
@@ -74,12 +78,12 @@ def density_levels(task: Task, variant: Variant = VARIANTS[0], trials: Trials | 
         alone = -trials.moves(level)[:, fast]
         missing = trials.moves(np.where(free, fast, level))[:, backing]
         saved = (1 - variant.missing) * alone + variant.missing * missing
-        filled = _fill(task, level, fast, saved / held)
+        filled = _fill(task, level, fast, saved / held, in_place)
         best, best_ps = filled, trials.latency_ps(filled)
         for _ in range(variant.repairs):
             change = trials.moves(filled)
             saved = np.where(filled == fast, change[:, backing], -change[:, fast])
-            filled = _fill(task, level, fast, saved / held)
+            filled = _fill(task, level, fast, saved / held, in_place)
             if trials.latency_ps(filled) < best_ps:
                 best, best_ps = filled, trials.latency_ps(filled)
         level = best
@@ -95,16 +99,31 @@ def all_density_levels(task: Task) -> NDArray[np.int64]:
 
 @derived
 def density_greedy(task: Task) -> MemoryPlan:
-    """Return the plan of the first variant's levels."""
-    return place_levels(task, density_levels(task)).plan
+    """Return the plan of the first variant's levels, the faster one of those with and without results in place."""
+    each = [place_levels(task, density_levels(task, in_place=way), in_place=way) for way in ways(task)]
+    return fastest_plan(task, [compiled.plan for compiled in each])
 
 
-def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64]) -> Ints:
+def ways(task: Task) -> tuple[bool, ...]:
+    """Return whether results may take the place of operands in the plans to try: more freedom is not always faster."""
+    return (True, False) if len(task.program.handovers) else (True,)
+
+
+def fastest_plan(task: Task, plans: list[MemoryPlan]) -> MemoryPlan:
+    """Return the first of the fastest plans."""
+    if len(plans) == 1:
+        return plans[0]
+    latencies = [report.latency_ps for report in evaluate_plans(task, plans)]
+    return plans[latencies.index(min(latencies))]
+
+
+def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64], in_place: bool) -> Ints:
     """Return `level` int[K] with tensors of a score above 0 moved from the backing memory to the level `fast`."""
     gains = np.flatnonzero(task.program.is_placeable & (level == task.backing) & (score > 0))
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
     order = gains[np.argsort(-score[gains], kind="stable")]
-    return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes), fast, level)
+    pairs = pairs_of_tensors(task.program, in_place)
+    return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes, pairs), fast, level)
 
 
 @derived

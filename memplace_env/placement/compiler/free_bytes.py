@@ -80,27 +80,51 @@ def take(profile, first, last, size):
 
 
 @kernel
-def fill(free_bytes, order, first, last, size):
+def fill(free_bytes, order, first, last, size, pairs):
     """Return bool[K], the tensors that find room, one after the other, where bytes alone count.
+
+    Where an operand and a result that may take its place are both there, only one of them counts in the op. Each has
+    one partner at most.
 
     Args:
         free_bytes: int64[T].
         order: int64[n], tensors.
         first, last: int64[K], ops in which each is held, inclusive.
         size: int64[K], bytes, at least 1.
+        pairs: handovers int64[H, 3] of the program, and those of each tensor, see `in_place.pairs_of_tensors`.
     """
     profile, placed = new_profile(free_bytes), np.zeros(len(size), dtype=np.bool_)
+    handovers, ptr, row = pairs
+    has_given, has_taken = np.zeros(len(size), dtype=np.bool_), np.zeros(len(size), dtype=np.bool_)
     begin = 0
     # Tensors of the same bytes and life, as slices are, follow each other: of order[begin:end] as many find room as
     # their bytes fit. Tensors without room are passed over; smaller ones behind them may still find some.
     while begin < len(order):
         tensor, end = order[begin], begin + 1
         since, until, own = first[tensor], last[tensor], size[tensor]
-        while end < len(order) and size[order[end]] == own and first[order[end]] == since and last[order[end]] == until:
+        giver, taker = np.int64(-1), np.int64(-1)
+        for index in range(ptr[tensor], ptr[tensor + 1]):
+            operand, result = handovers[row[index], 0], handovers[row[index], 1]
+            if result == tensor and giver < 0 and placed[operand] and not has_given[operand]:
+                giver, since = operand, since + 1
+            if operand == tensor and taker < 0 and placed[result] and not has_taken[result]:
+                taker, until = result, until - 1
+        alone = ptr[tensor] == ptr[tensor + 1]
+        while alone and end < len(order) and _is_like(order[end], (since, until, own), first, last, size, ptr):
             end += 1
         count = min(end - begin, max(np.int64(0), fewest_free(profile, since, until)) // own)
         if count > 0:
             take(profile, since, until, count * own)
             placed[order[begin : begin + count]] = True
+            if giver >= 0:
+                has_given[giver] = has_taken[tensor] = True
+            if taker >= 0:
+                has_given[tensor] = has_taken[taker] = True
         begin = end
     return placed
+
+
+@kernel(forceinline=True, borrows=True)
+def _is_like(tensor, life_and_size, first, last, size, ptr):
+    """Return whether a tensor without pairs has this first and last op, and these bytes."""
+    return (first[tensor], last[tensor], size[tensor]) == life_and_size and ptr[tensor] == ptr[tensor + 1]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
 from memplace_env.placement.compiler.compile import place_levels, plan_of_levels
-from memplace_env.placement.compiler.density import density_greedy
+from memplace_env.placement.compiler.density import density_greedy, fastest_plan, ways
 from memplace_env.placement.compiler.placing_order import Order
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator import Report, evaluate_plan, evaluate_plans
+from memplace_env.placement.simulator import Report, evaluate_plan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -21,10 +22,7 @@ NATIVE_ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-we
 @derived
 def native_plan(task: Task) -> MemoryPlan:
     """Return the compiler's own plan, see `memplace_env.native`."""
-    levels = native_levels(task)
-    plans = [place_levels(task, levels, order).plan for order in NATIVE_ORDERS]
-    latencies = [report.latency_ps for report in evaluate_plans(task, plans)]
-    return plans[latencies.index(min(latencies))]
+    return _fastest(task, native_levels(task), *NATIVE_ORDERS)
 
 
 @derived
@@ -36,14 +34,14 @@ def native_report(task: Task) -> Report:
 @derived
 def weights_first(task: Task) -> MemoryPlan:
     """Put all weights, but tables, into the fastest levels with room before any result gets bytes."""
-    return place_levels(task, native_levels(task), "all-weights-first").plan
+    return _fastest(task, native_levels(task), "all-weights-first")
 
 
 @derived
 def results_first(task: Task) -> MemoryPlan:
     """Put every result into the fastest level with room, all weights in the backing memory."""
     weight = task.program.tensor_kind == TensorKind.WEIGHT
-    return place_levels(task, np.where(weight, task.backing, 0)).plan
+    return _fastest(task, np.where(weight, task.backing, 0), "weights-before-results")
 
 
 @derived
@@ -52,7 +50,7 @@ def all_fastest(task: Task) -> MemoryPlan:
 
     A careful compiler does so without any search.
     """
-    return place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64), "by-size").plan
+    return _fastest(task, np.zeros(task.program.num_tensors, dtype=np.int64), "by-size")
 
 
 @derived
@@ -66,6 +64,11 @@ def all_backing(task: Task) -> MemoryPlan:
 def all_backing_report(task: Task) -> Report:
     """Return the report of the all-backing plan, the baseline of games."""
     return evaluate_plan(task, all_backing(task), trusted=True)
+
+
+def _fastest(task: Task, levels: Ints, *orders: Order) -> MemoryPlan:
+    """Return the fastest plan of these levels: in one of the orders, with and without results in place."""
+    return fastest_plan(task, [place_levels(task, levels, *how).plan for how in product(orders, ways(task))])
 
 
 def native_levels(task: Task) -> Ints:

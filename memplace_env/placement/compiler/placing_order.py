@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
+from memplace_env.placement.compiler.in_place import Pairs, pairs_of
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -60,13 +61,14 @@ class Schedule(NamedTuple):
     Attributes:
         item_tensor: uint32[W + R], tensors in the order in which they are granted bytes.
         item_is_weight: bool[W + R].
-        in_order: whether results come in the order in which they are made.
+        in_order: whether results come in the order in which they are made, and none takes an operand's place.
         item_ptr: int32[T + 2]; the items before `item_ptr[1]` come before op 0, those in
             `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
         by_rank: uint32[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
         blocks: their bytes, and first and last op of their lives; int64[N] each.
         near: `neighbours_of` these, unless weights are streamed: then lives depend on the levels.
         crowded: whether so many of them are alive together that `neighbours_of` gives up.
+        pairs: results that may take the place of operands.
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes.
@@ -86,6 +88,7 @@ class Schedule(NamedTuple):
     blocks: tuple[Ints, Ints, Ints]
     near: Near
     crowded: bool
+    pairs: Pairs
     tensor_bytes: Ints
     live_start: Ints
     live_end: Ints
@@ -99,14 +102,14 @@ class Schedule(NamedTuple):
 
 
 @derived
-def schedule_of(task: Task, order: Order) -> Schedule:
+def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     """Return the schedule in which tensors are granted bytes in this order.
 
     Weights come at the op that first reads them, results at the op that makes them; "weights-before-results" and
     "results-before-weights" differ in which come first within an op. "all-weights-first" puts every resident weight
     before any result (streamed weights, which need time to arrive, always keep their turn); "all-results-first" puts
     every result before any weight; "by-size" does so too, with results by falling size and resident weights by the
-    time that a byte of them saves.
+    time that a byte of them saves. Unless `in_place`, every result has bytes of its own.
     """
     program, costs = task.program, task.costs
     items = np.flatnonzero(program.is_placeable)
@@ -121,16 +124,18 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
     sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
     by_rank, blocks, near, crowded = _ranked(task)
+    pairs = pairs_of(program, by_rank, in_place)
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence],
-        in_order=order != "by-size",
+        in_order=order != "by-size" and not len(pairs.giver),
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
         by_rank=by_rank,
         blocks=blocks,
         near=near,
         crowded=crowded,
+        pairs=pairs,
         tensor_bytes=program.tensor_bytes,
         live_start=program.live_start,
         live_end=program.live_end,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.kernel import kernel
+from memplace_env.placement.compiler.in_place import giver_in, link, no_links, pack_in_place, shares
 from memplace_env.placement.compiler.packing import PackingSpace, pack_level, packing_space
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, requested_level, time_op
 from memplace_env.program.program import Ints
@@ -31,6 +32,7 @@ class _Space(NamedTuple):
         load: int64[L-1, T+1], bytes of results by level and op, see `_grant` and `_find_addresses`.
         live, peak: int64[L-1], see `_grant`.
         room: int64[L-1], bytes below the weights of each level, which results may lie in.
+        links: int64[2, K], who took whose bytes, see `in_place`.
         used_ps: int64[L], see `time_op`.
     """
 
@@ -44,6 +46,7 @@ class _Space(NamedTuple):
     live: Ints
     peak: Ints
     room: Ints
+    links: Ints
     used_ps: Ints
 
 
@@ -85,6 +88,7 @@ def _new_space(schedule):
         np.empty(fast, dtype=np.int64),
         np.empty(fast, dtype=np.int64),
         np.empty(fast, dtype=np.int64),
+        no_links(schedule.pairs),
         np.zeros(fast + 1, dtype=np.int64),
     )
 
@@ -116,6 +120,7 @@ def _grant(schedule, assignment, decision_of, level, space):
     # In order: `live` bytes of results are alive at op `now`, load[l, t] of them die before op t. Else load[l, t] are
     # the bytes alive at op t. `peak` is the most of either so far.
     load[:], live[:], peak[:], level[:] = 0, 0, 0, backing
+    space.links[:] = -1
     now = 0
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):
@@ -139,28 +144,34 @@ def _grant(schedule, assignment, decision_of, level, space):
                 load[got, live_end[tensor] + 1] += size
                 peak[got] = max(peak[got], live[got])
         else:
-            got = _take_bytes(load, room, peak, got, live_start[tensor], live_end[tensor], size)
+            life = live_start[tensor], live_end[tensor]
+            got = _take_bytes(schedule.pairs, space, level, tensor, got, life, size)
         level[tensor] = got
 
 
 @kernel(borrows=True)
-def _take_bytes(load, room, peak, level, first, last, size):
-    """Take `size` bytes in ops first..last of the fastest level, from `level` down, that has them; return the level.
+def _take_bytes(pairs, space, level, tensor, got, life, size):
+    """Take `size` bytes for a result's life in the fastest level, from `got` down, that has them; return the level.
 
-    `load` int64[L-1, >= T] are bytes taken in each op, `room` int64[L-1] those that may be, `peak` the most that are.
+    In `space`, `load` are bytes taken in each op, `room` those that may be, `peak` the most that are.
     """
+    load, room, peak = space.load, space.room, space.peak
+    first, last = life
     # Ends with the number of the backing memory, len(room), where no level has the bytes.
-    while level < len(room):
-        highest = np.int64(0)
-        for op in range(first, last + 1):
-            highest = max(highest, load[level, op] + size)
-        if highest <= room[level]:
-            for op in range(first, last + 1):
-                load[level, op] += size
-            peak[level] = max(peak[level], highest)
+    while got < len(room):
+        # Where it takes the bytes of an operand, these are counted in its first op.
+        giver = giver_in(pairs, space.links, level, tensor, got)
+        begin, highest = first + (giver >= 0), np.int64(0)
+        for op in range(begin, last + 1):
+            highest = max(highest, load[got, op] + size)
+        if highest <= room[got]:
+            for op in range(begin, last + 1):
+                load[got, op] += size
+            peak[got] = max(peak[got], highest)
+            link(space.links, tensor, giver)
             break
-        level += 1
-    return level
+        got += 1
+    return got
 
 
 @kernel(forceinline=True, borrows=True)
@@ -177,7 +188,12 @@ def _find_addresses(schedule, level, space):
             ceiling[block] = room[fast]
             members[count] = block
             count += level[results[block]] == fast
-        if pack_level(blocks, near, members[:count], ceiling, space.result_offset, end, space.packing) == 0:
+        if len(schedule.pairs.giver) > 0:
+            arrays = ceiling, space.result_offset, end, space.packing
+            lost = pack_in_place(schedule, blocks, (level, space.links), fast, room[fast], arrays)
+        else:
+            lost = pack_level(blocks, near, members[:count], ceiling, space.result_offset, end, space.packing)
+        if lost == 0:
             continue
         # Rare: bytes of all results in each op, beside which those without an address look for bytes again. First the
         # change with each op, which adds up.
@@ -186,6 +202,9 @@ def _find_addresses(schedule, level, space):
             if level[results[block]] < len(room):
                 load[level[results[block]], first[block]] += size[block]
                 load[level[results[block]], last[block] + 1] -= size[block]
+                if len(schedule.pairs.giver) > 0 and shares(space.links, level, results[block]):
+                    load[level[results[block]], first[block]] -= size[block]
+                    load[level[results[block]], first[block] + 1] += size[block]
         for other in range(fast + 1, len(room)):
             total = np.int64(0)
             for op in range(ops):
@@ -193,8 +212,8 @@ def _find_addresses(schedule, level, space):
                 load[other, op] = total
         for block in members[:count]:
             if end[block] < 0:
-                got = _take_bytes(load, room, space.peak, fast + 1, first[block], last[block], size[block])
-                level[results[block]] = got
+                tensor, life = results[block], (first[block], last[block])
+                level[tensor] = _take_bytes(schedule.pairs, space, level, tensor, fast + 1, life, size[block])
 
 
 @kernel(forceinline=True, borrows=True)

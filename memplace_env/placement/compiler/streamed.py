@@ -17,6 +17,7 @@ import numpy as np
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.compiler.free_bytes import fewest_free, new_profile, take
+from memplace_env.placement.compiler.in_place import giver_in, link, no_links, pack_in_place
 from memplace_env.placement.compiler.packing import pack_level, packing_space
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, requested_level, time_op
 
@@ -29,9 +30,9 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     time is there, and booking it forwards leaves room for what comes later, so playing the copies by earliest
     deadline meets every deadline.
     """
-    tensors, backing, costs = len(schedule.tensor_bytes), len(schedule.capacity) - 1, schedule.costs
+    tensors, backing = len(schedule.tensor_bytes), len(schedule.capacity) - 1
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
-    requested = np.empty(tensors, dtype=np.int64)
+    requested, links = np.empty(tensors, dtype=np.int64), no_links(schedule.pairs)
     for index in range(first, last):
         assignment, level = assignments[index], levels[index]
         for tensor in range(tensors):
@@ -39,23 +40,18 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
         settled = False
         # Each pass but the last lowers at least one requested level, so there are at most K (L - 1) + 1.
         while not settled:
-            out[0, index], out[1, index] = _grant(schedule, requested, level, start)
+            out[0, index], out[1, index] = _grant(schedule, requested, level, start, links)
             if schedule.crowded:
                 for tensor in range(tensors):
                     requested[tensor] = max(requested[tensor], level[tensor])
-            settled = _find_addresses(
-                (schedule.blocks, schedule.by_rank, schedule.crowded),
-                (schedule.capacity, costs.reserved_bytes),
-                (requested, level, start),
-                offset,
-            )
+            settled = _find_addresses(schedule, (requested, level, start, links), offset)
         out[2, index] = reassigned_bytes(schedule, assignment, decision_of, level)
     return offset, start
 
 
 @kernel
-def _grant(schedule, requested, level, start):
-    """Fill in the `level` int8[K] that each tensor gets by bytes, and the `start` int64[K] of its block.
+def _grant(schedule, requested, level, start, links):
+    """Fill in the `level` int8[K] that each tensor gets by bytes, the `start` int64[K] of its block, and `links`.
 
     Returns:
         Latency in ps and dynamic energy in pJ.
@@ -67,7 +63,7 @@ def _grant(schedule, requested, level, start):
     least, taken = _free_of_levels(schedule.capacity[:rows], costs.reserved_bytes)
     used_ps = np.zeros(backing + 1, dtype=np.int64)
     latency, picojoules = np.int64(0), np.int64(schedule.all_compute_pj)
-    level[:] = backing
+    level[:], links[:] = backing, -1
     # Op -1 holds the items that come before op 0. When op t is reached, the times of all ops before it are known:
     # free_ps[:t] is what they leave of the backing port beside the copies granted so far.
     for op in range(-1, ops):
@@ -81,18 +77,22 @@ def _grant(schedule, requested, level, start):
                 if since < 0:
                     got = backing
             # The window does not depend on the level: a copy's time is that of the backing port.
-            if schedule.crowded:
-                got = _take_free(least, taken, got, since, until, size)
-            else:
-                while got < backing and not _has_room(
-                    load, schedule.capacity, costs.reserved_bytes, got, since, until, size
-                ):
-                    got += 1
-                if got < backing:
-                    for during in range(since, until + 1):
+            while got < backing:
+                # Where it takes the bytes of an operand, these are counted in its first op.
+                giver = giver_in(schedule.pairs, links, level, tensor, got)
+                begin = since + (giver >= 0)
+                if schedule.crowded:
+                    if fewest_free((least[got], taken[got]), begin, until) >= size:
+                        take((least[got], taken[got]), begin, until, size)
+                        break
+                elif _has_room(load, schedule.capacity, costs.reserved_bytes, got, begin, until, size):
+                    for during in range(begin, until + 1):
                         load[got, during] += size
+                    break
+                got += 1
             level[tensor] = got
             if got < backing:
+                link(links, tensor, giver)
                 start[tensor] = since
                 if is_copied:
                     picojoules += costs.copy_pj[tensor, got]
@@ -123,18 +123,6 @@ def _free_of_levels(capacity, reserved_bytes):
 
 
 @kernel
-def _take_free(least, taken, level, since, until, size):
-    """Take `size` bytes in ops since..until of the fastest level, from `level` down, with room; return the level."""
-    while level < len(least):
-        profile = least[level], taken[level]
-        if fewest_free(profile, since, until) >= size:
-            take(profile, since, until, size)
-            break
-        level += 1
-    return level
-
-
-@kernel
 def _window_start(free_ps, op, demand):
     """Return the largest s with sum(free_ps[s:op]) >= demand, or -1: the latest start of a copy that `op` needs."""
     gathered = np.int64(0)  # sum of free_ps[start:op]
@@ -155,23 +143,22 @@ def _has_room(load, capacity, reserved_bytes, level, since, until, size):
 
 
 @kernel
-def _find_addresses(ranked, memory, tensors, offset):
+def _find_addresses(schedule, tensors, offset):
     """Fill in the `offset` int64[K] of blocks; return whether all found one. Those without now request the next level.
 
     Args:
-        ranked: size, first and last of the blocks by rank, the tensor of each, and whether they are a crowd.
-        memory: capacity int64[L] and reserved_bytes int64[T, L].
-        tensors: the requested levels int64[K], changed here; level and start of each, from `_grant`.
+        schedule: the Schedule.
+        tensors: the requested levels int64[K], changed here; level, start and links of each, from `_grant`.
         offset: int64[K], filled in.
     """
-    (size, _, last), by_rank, crowded = ranked
-    capacity, reserved_bytes = memory
-    requested, level, start = tensors
+    (size, _, last), by_rank, crowded = schedule.blocks, schedule.by_rank, schedule.crowded
+    capacity, reserved_bytes = schedule.capacity, schedule.costs.reserved_bytes
+    (requested, level, start, links), in_place = tensors, len(schedule.pairs.giver) > 0
     first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
     # A weight's life begins with its copy, which `_grant` has only just decided: neighbours change in every pass.
     for block in range(len(size)):
         first[block], fast[block] = start[by_rank[block]], level[by_rank[block]] < len(capacity) - 1
-    near = no_lists(len(size)) if crowded else neighbours_of(first, last, fast)
+    near = no_lists(len(size)) if crowded or in_place else neighbours_of(first, last, fast)
     members, space = np.empty(len(size), dtype=np.uint32), packing_space(len(size))
     ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size)
     all_placed = True
@@ -183,7 +170,11 @@ def _find_addresses(ranked, memory, tensors, offset):
                 members[count] = block
                 ceiling[block] = capacity[got] - most_reserved(reserved_bytes, got, first[block], last[block])
                 count += 1
-        pack_level((size, first, last), near, members[:count], ceiling, at, end, space)
+        if in_place:
+            arrays = ceiling, at, end, space
+            pack_in_place(schedule, (size, first, last), (level, links), got, capacity[got], arrays)
+        else:
+            pack_level((size, first, last), near, members[:count], ceiling, at, end, space)
         for block in members[:count]:
             offset[by_rank[block]] = at[block]
             if end[block] < 0:

@@ -148,5 +148,6 @@ def _peak_bytes(task: Task, plan: MemoryPlan) -> Ints:
     constant = (program.producer < 0) & (served | task.streams_weights)
     change[0, -1] += program.tensor_bytes[constant].sum()
     held = change.cumsum(axis=0)
+    held[:-1] -= plan.shared_bytes(program, task.accelerator.num_levels)
     held[: program.num_ops] += task.costs.reserved_bytes
     return np.asarray(held.max(axis=0))

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Final, TypeVar
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.lowering.buffer_ops import OpGraph
+from memplace_env.program.lowering.buffer_ops import Op, OpGraph
 from memplace_env.program.lowering.independence import (
     WHOLE,
     Independent,
     Span,
-    common_span,
+    best_span,
+    meet,
     rows_of,
 )
 from memplace_env.program.model_file import MAX_WORK
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 
-def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
+def assemble(graph: OpGraph, *, name: str, dtype: str, in_place: str = "none") -> Program:
     """Return the Program of an op graph, with tensors numbered in the order of their first use.
 
     Args:
         graph: ops after fusion.
         name: name of the program.
         dtype: the deployment dtype of its floating-point tensors.
+        in_place: one of `model_file.IN_PLACE`.
 
     Raises:
         WorkloadError: there are no ops, or no tensors, or an op does more than `MAX_WORK`.
@@ -34,7 +36,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
     if not graph.ops:
         raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
     written = {buffer for op in graph.ops for buffer in op.outputs}
-    spans = _spans(graph)
+    pairs = [list(_pairs(graph, op, written)) if _does(op, in_place) else [] for op in graph.ops]
+    spans = _spans(graph, [pair for each in pairs for pair in each])
     builder = ProgramBuilder(name, dtype)
     tensors: dict[str, int] = {}
 
@@ -48,7 +51,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             tensors[buffer] = builder.tensor(buffer, stored.bytes, kind, alias_of=alias_of, rows=rows)
         return tensors[buffer]
 
-    for op in graph.ops:
+    for op, replacing in zip(graph.ops, pairs, strict=True):
         if op.vector_ops > MAX_WORK:
             raise WorkloadError(f"The op {op.name!r:.80} does an absurd amount of work; check the shapes.")
         elements = {**op.reads, **{name: op.writes.get(name, graph.buffers[name].elements) for name in op.outputs}}
@@ -62,19 +65,43 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
             bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
             halo={tensors[name]: op.independent[name].halo(spans[name]) or 0 for name in elements if name in spans},
+            inplace=[(tensors[operand], tensors[result]) for operand, result in replacing],
         )
     if not tensors:
         raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
     return builder.build(op_nodes=[op.nodes for op in graph.ops], tensor_value=list(tensors))
 
 
-def _spans(graph: OpGraph) -> dict[str, Span]:
-    """Return by buffer the span that all ops allow it to be cut along."""
+def _does(op: Op, in_place: str) -> bool:
+    return in_place == "rows" or (in_place == "elementwise" and not op.operator.rowwise)
+
+
+def _pairs(graph: OpGraph, op: Op, written: Set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs (operand, result) of inner results, moved whole, that may be the same bytes."""
+    for pair in ((name, result) for name in op.reads for result in op.outputs):
+        first, second = (graph.buffers[name] for name in pair)
+        inner = all(_kind(graph, name, name in written) is TensorKind.ACTIVATION for name in pair)
+        alike = (first.elements, first.bits) == (second.elements, second.bits)
+        if pair in op.aligned and inner and alike and op.reads[pair[0]] == first.elements and pair[1] not in op.writes:
+            yield pair
+
+
+def _spans(graph: OpGraph, pairs: Iterable[tuple[str, str]]) -> dict[str, Span]:
+    """Return by buffer the span that all ops allow it to be cut along: one for both of a pair, if there is such."""
     allowed: dict[str, list[Independent]] = {}
     for op in graph.ops:
         for name in dict.fromkeys((*op.reads, *op.outputs)):
             allowed.setdefault(name, []).append(op.independent.get(name, WHOLE))
-    best = ((name, common_span(graph.buffers[name].elements, tuple(parts))) for name, parts in allowed.items())
+    free = {name: meet(parts) for name, parts in allowed.items()}
+    like = {name: [name] for name in free}
+    for operand, result in pairs:
+        together = meet([free[operand], free[result]])
+        if like[operand] is not like[result] and best_span(graph.buffers[operand].elements, together) is not None:
+            like[operand] += like[result]
+            for name in like[result]:
+                like[name] = like[operand]
+            free.update(dict.fromkeys(like[operand], together))
+    best = ((name, best_span(graph.buffers[name].elements, both)) for name, both in free.items())
     return {name: span for name, span in best if span is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from memplace_env._lib.units import ceil_div
@@ -51,6 +51,8 @@ class Op:
         writes: elements written of those results that are only partly written.
         nodes: names of the source graph's nodes that the op covers; empty where they are unknown.
         independent: where each buffer may be cut; those that are missing stay whole.
+        aligned: pairs (operand, result) such that each element of the result needs, of that operand, only the element
+            at the same place in the buffer; of a row-wise operator also statistics of its row.
     """
 
     operator: Operator
@@ -64,6 +66,7 @@ class Op:
     writes: Mapping[str, int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     independent: Mapping[str, Independent] = field(default_factory=dict)
+    aligned: Set[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

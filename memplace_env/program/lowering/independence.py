@@ -153,6 +153,29 @@ class _Axis(NamedTuple):
         return not (apart or self == other or other.name is None or self.name == other.name == ANYWHERE)
 
 
+def aligned(operand: Sequence[NamedView], result: Sequence[NamedView], rowwise: bool) -> bool:
+    """Return whether one op's result needs, of an operand, for each element only that at the same place in its buffer.
+
+    Args:
+        operand: all views of a buffer that the op reads.
+        result: those that it writes.
+        rowwise: whether elements along axes without a name may be needed together; then the outermost axis has a name,
+            so that rows follow each other.
+    """
+    places = {_places(view, rowwise) for view in (*operand, *result)}
+    return len(places) == 1 and None not in places
+
+
+def _places(view: NamedView, rowwise: bool) -> tuple[_Axis, ...] | None:
+    """Return the axes of a view in order, None if they do not say where each element lies and what needs it."""
+    if view.strides is None or len(view.axes) != len(view.shape):
+        return None
+    axes = zip(view.strides, view.shape, view.axes, strict=True)
+    places = tuple(_Axis(low, low * size, name) for low, size, name in axes if size > 1)
+    sure = places[:1] if rowwise else places
+    return None if any(axis.name is None for axis in sure) else places
+
+
 def independent(views: Sequence[NamedView]) -> Independent:
     """Return where a tensor may be cut by the names of its axes in all the views that one op reads or writes.
 
@@ -212,6 +235,7 @@ def _meet(parts: tuple[Independent, ...]) -> Independent:
     return first
 
 
+@lru_cache(REMEMBERED)
 def best_span(elements: int, where: Independent) -> Span | None:
     """Return the span to cut a tensor of `elements` along, None if there is none.
 
@@ -224,12 +248,6 @@ def best_span(elements: int, where: Independent) -> Span | None:
 
     spans = [span for span in where.halos if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS]
     return max(spans, key=worth, default=None)
-
-
-@lru_cache(REMEMBERED)
-def common_span(elements: int, parts: tuple[Independent, ...]) -> Span | None:
-    """Return the span to cut a tensor of `elements` along that all `parts` allow, None if there is none."""
-    return best_span(elements, _meet(parts))
 
 
 def rows_of(elements: int, span: Span) -> TensorRows:

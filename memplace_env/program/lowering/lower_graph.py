@@ -13,9 +13,9 @@ from memplace_env.program.lowering.geometry import geometry_columns
 from memplace_env.program.lowering.graph_values import Value, deployed_bits
 from memplace_env.program.lowering.independence import (
     Axes,
-    Independent,
     NamedView,
     Strides,
+    aligned,
     independent,
     reshaped,
     row_major,
@@ -145,13 +145,15 @@ class _Lowering:
         for table in (inputs[position] for position in operator.gathers if position < len(inputs)):
             if table is not None and inputs.count(table) == 1:
                 reads[table] = min(reads[table], site.result.elements)
-        cuts = (
-            self._independent(inputs, node.inputs, site.inputs, axes.inputs),
-            self._independent(node.outputs, node.outputs, site.outputs, axes.outputs),
-        )
+        operands = self._views(inputs, node.inputs, site.inputs, axes.inputs)
+        results = self._views(node.outputs, node.outputs, site.outputs, axes.outputs)
+        # Of a row-wise operator only input 0 is read as the result is written.
+        names = inputs if operator.elementwise else inputs[: operator.rowwise]
+        pairs = ((name, result) for name in names if name is not None for result in results)
         return Op(
             operator, node.name, inputs, outputs, reads, gemm, element_ops, geometry, nodes=(node.name,),
-            independent=cuts[0] | cuts[1],
+            independent={buffer: independent(views) for buffer, views in (operands | results).items()},
+            aligned=frozenset(pair for pair in pairs if aligned(operands[pair[0]], results[pair[1]], operator.rowwise)),
         )  # fmt: skip
 
     def _operand(self, name: str, position: int, operator: Operator) -> str | None:
@@ -176,20 +178,20 @@ class _Lowering:
     def _strides_of(self, name: str, value: Value) -> Strides | None:
         return self._strides[name] if name in self._strides else row_major(value.shape)
 
-    def _independent(
+    def _views(
         self,
         buffers: Sequence[str | None],
         names: Sequence[str],
         values: Sequence[Value | None],
         axes: Sequence[Axes],
-    ) -> dict[str, Independent]:
-        """Return where each buffer may be cut, by the names of the axes at the positions where it stands."""
+    ) -> dict[str, list[NamedView]]:
+        """Return the views of each buffer, with the names of the axes at the positions where it stands."""
         views: dict[str, list[NamedView]] = {}
         missing: list[Axes] = [()] * (len(values) - len(axes))
         for buffer, name, value, named in zip(buffers, names, values, [*axes, *missing], strict=True):
             if buffer and value:
                 views.setdefault(buffer, []).append(NamedView(value.shape, self._strides_of(name, value), named))
-        return {buffer: independent(several) for buffer, several in views.items()}
+        return views
 
     def _buffer(self, value: Value) -> Buffer:
         bits = deployed_bits(value.element_type, self._dtype)

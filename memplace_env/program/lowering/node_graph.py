@@ -98,7 +98,10 @@ class Operator:
             only for nodes that use the first output alone. Without a rule the result is never a view.
         view_of_constants: whether the result for a constant input 0 is a view, stored in the form that is needed.
         order: rule for the axes of input 0 in the order that its result has them; None: elements keep their order.
-        elementwise: whether each result element depends on one element of each operand, so that "epilogue" can fuse it.
+        elementwise: whether each result element depends on one element of each operand, so that "epilogue" can fuse it
+            and a result may lie in the place of any operand that is not broadcast.
+        rowwise: whether its kernels read what a row of input 0 is normalised by before they write the row, element by
+            element, so that a result may lie in the place of that input.
         conv_head: whether fusion "conv" fuses the ops after it into it.
         epilogue_head: whether fusion "epilogue" fuses element-wise ops after it into it.
         behind_conv: roles for fusion "conv" after a `conv_head`.
@@ -135,6 +138,7 @@ class Operator:
     view_of_constants: bool = False
     order: Callable[[Site], Sequence[int]] | None = None
     elementwise: bool = False
+    rowwise: bool = False
     conv_head: bool = False
     epilogue_head: bool = False
     behind_conv: BehindConv = BehindConv.NOTHING

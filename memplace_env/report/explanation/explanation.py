@@ -159,6 +159,7 @@ class Explanation(NamedTuple):
             "weights": self.weights.to_json(),
             "activations": self.activations.to_json(),
             **({"split_tensors": [item.to_json() for item in self.split_tensors]} if program.slices else {}),
+            "in_place": len(self.evaluated.plan.handed_over(program)),
             "saved_s": (native.latency_ps - report.latency_ps) * PS,
             "tail_saved_s": self.tail_saved_ps * PS,
             "op_saved_s": (self.saved_ps * PS).tolist(),

@@ -15,8 +15,9 @@ MUCH_STALL = 0.05
 
 
 def task_title(task: Task) -> str:
-    """Return the program, its dtype and the chip: "BERT (int8) on nnp-i"."""
-    return f"{task.program.name} ({task.program.dtype}) on {task.accelerator.name}"
+    """Return the program, its dtype and the chip: "BERT (int8) on nnp-i", and whether the ops have another order."""
+    order = ", ops in an order of their own" if "order" in task.settings else ""
+    return f"{task.program.name} ({task.program.dtype}) on {task.accelerator.name}{order}"
 
 
 def headline(task: Task, report: Report, baseline: EvaluatedPlan | None = None) -> str:

@@ -122,7 +122,10 @@ def plan_maps(task: Task, *plans: EvaluatedPlan) -> list[PlanMap]:
 
 
 def draw_level(figure: Figure, box: Box, shown: PlanMap, level: int, title: str | None = None) -> None:
-    """Draw one memory: its blocks by ops and addresses, its capacity and use; the title is its name unless given."""
+    """Draw one memory: its blocks by ops and addresses, its capacity and use; the title is its name unless given.
+
+    A result in an operand's place begins in the middle of its op, where the operand ends.
+    """
     program, plan = shown.task.program, shown.evaluated.plan
     memory = shown.task.accelerator.levels[level]
     axes, unit = memory_panel(figure, box, memory, 0, shown.slots)
@@ -134,7 +137,11 @@ def draw_level(figure: Figure, box: Box, shown: PlanMap, level: int, title: str 
     tensor, _, offset, start, end = plan.allocations[blocks].T
     joined = joined_blocks(program, tensor, offset, np.column_stack([start, end, shown.arrived[blocks]]))
     blocks, start, end, offset = blocks[joined.block], start[joined.block], end[joined.block], offset[joined.block]
-    rectangles = Rectangles(start / 1.0, offset / unit, end + 1.0 - start, joined.bytes / unit)
+    half = np.zeros((2, len(plan.allocations)))
+    for side, rows in enumerate(zip(*plan.handed_over(program), strict=True)):
+        half[side, list(rows)] = 0.5
+    left, right = start + half[1, blocks], end + 1.0 - half[0, blocks]
+    rectangles = Rectangles(left, offset / unit, right - left, joined.bytes / unit)
     pixels = pixels_per_unit(axes)
     colours = [BLOCK_COLOURS[shown.kinds[block]] for block in blocks]
     draw_blocks(axes, rectangles, colours, pixels)

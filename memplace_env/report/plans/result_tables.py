@@ -117,6 +117,8 @@ def result_table(
         peaks = [int(item.report.peak_bytes[level]) for item in shown]
         texts = [f"{size(peak)} ({percent(peak / memory.capacity_bytes)})" for peak in peaks]
         add_row(table, f"{memory.name} peak", *texts, NONE)
+    if len(task.program.handovers):
+        row("results in place", lambda item: str(len(item.plan.handed_over(task.program))))
     return table
 
 

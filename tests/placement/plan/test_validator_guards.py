@@ -16,10 +16,12 @@ from memplace_env.placement.validation import block_rules, validator
 from memplace_env.placement.validation.block_rules import MOST
 from tests.by_hand import machine
 from tests.mutation import decides, noted, unnoticed, with_limits
-from tests.placement.plan import test_validate, test_validate_alias
+from tests.placement.plan import test_validate, test_validate_alias, test_validate_in_place
 from tests.placement.plan.test_validate import GOOD, TASK, reserving, with_block, with_copy
+from tests.placement.plan.test_validate_in_place import chain
 from tests.program.test_alias import X, update
 from tests.references.reference_plan import can_run
+from tests.strategies import with_idle_ops
 
 BACK, AGAIN = [2, 0, 1, 1, 1], [2, 1, 0, 2, 2]
 TRIP = replace(
@@ -101,6 +103,23 @@ def hostile():
         yield TASK, with_copy(0, **changes)
 
 
+def in_place():
+    """Plans with results in an operand's place, and copies of that operand before and while it is overwritten."""
+    near, program = MemoryLevel("near", 60, 10**10, 10**10, 0, 1.0), with_idle_ops(chain(), [1], 0)
+    fast, slow = TASK.accelerator.levels
+    task = make_task(program, machine(levels=(fast, near, slow)))
+    level = np.where(np.isin(program.use_tensor, test_validate_in_place.BLOCKS[:, 0]), 0, 2)
+    blocks = test_validate_in_place.BLOCKS + np.array([0, 0, 0, 1, 1])
+    blocks[0, 3] = 0
+    again = np.vstack([blocks, [1, 1, 0, 2, 3]])
+    for copies in ([], [[1, 0, 2, 1, 1]], [[1, 0, 2, 1, 2]], [[1, 0, 2, 2, 2]], [[2, 0, 2, 3, 3]]):
+        yield task, task.make_plan(level, blocks, np.array(copies, dtype=np.int64).reshape(-1, 5))
+    for window in ([2, 2], [1, 1]):
+        yield task, task.make_plan(level, again, np.array([[1, 0, 2, 1, 1], [1, 2, 1, *window]]))
+    for offset in (1, 39, 41):
+        yield task, task.make_plan(level, blocks + np.array([0, 0, offset, 0, 0]) * (blocks[:, :1] == 2), blocks[:0])
+
+
 def sound():
     """Games, maps and plans by hand, with their tasks; not all of those by hand can run."""
     near = MemoryLevel("near", 60, 10**11, 10**11, 0, 1.0)
@@ -156,10 +175,10 @@ def every_use(task: Task, *_: object) -> NDArray[np.bool_]:
 
 
 def test_every_rule_of_the_validator_is_noticed_when_it_is_missing():
-    for task, plan in disturbed():
+    for task, plan in (*in_place(), *disturbed()):
         if (task.program.alias_of < 0).all():  # the reference knows no aliases
             assert can_run(task, plan) == (not validator.violations(task, plan))
-    cases = [verdict(task, plan) for task, plan in (*hostile(), *disturbed())]
+    cases = [verdict(task, plan) for task, plan in (*hostile(), *in_place(), *disturbed())]
     cases += [with_limits(case, _suspect_uses=every_use) for case in cases]
     cases += [with_limits(verdict(TASK, with_block("y", offset=91, end=2)), MOST=most) for most in (1, 2)]
     cases += [with_limits(verdict(TASK, GOOD), LIMIT_PS=limit) for limit in (49, 50, 51)]
@@ -169,7 +188,11 @@ def test_every_rule_of_the_validator_is_noticed_when_it_is_missing():
 
 
 def test_every_rule_of_blocks_is_noticed_when_it_is_missing():
-    plans = [(task, plan) for task, plan in (*hostile(), *disturbed()) if plan and not validator._ranges(task, plan)]
+    plans = [
+        (task, plan)
+        for task, plan in (*hostile(), *in_place(), *disturbed())
+        if plan and not validator._ranges(task, plan)
+    ]
     cases = [verdict(task, plan) for task, plan in plans]
     cases += [verdict(reserving(op, reserved), GOOD) for op, reserved in ((0, 41), (1, 11), (2, 11))]
     outside = replace(GOOD, allocations=GOOD.allocations + np.array([0, 0, 99, 0, 0]))

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.highs import CAPACITY, Floats
 from memplace_agents.exact.rows import RowBuilder
+from memplace_agents.exact.static.level_moves import released
 from memplace_agents.exact.static.static_model import StaticModel, live_sets
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
@@ -42,7 +43,7 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
     Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
 
     With resident weights, all of S and what ops reserve need h bytes of the level. If h exceeds the bytes of
-    the largest set Q in S that is alive together,
+    the largest set Q in S that is alive together, no result of it in place of an operand,
 
         sum_{all weights} bytes_k x[k, l] + sum_Q bytes_k x[k, l] + (h - bytes_Q) (sum_S x[k, l] - |S| + 1) <= capacity
 
@@ -57,7 +58,7 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
     together = np.count_nonzero(np.isin(column, columns) & (level == conflict.level))
     rows.add(rows.new(1, 1 - together), columns, -1)
     if len(blocks) and not task.streams_weights and (model.alike.size == 1).all():
-        live = live_sets(program.live_start[blocks], program.live_end[blocks])
+        live = live_sets(program.live_start[blocks], released(program, level, program.live_end)[blocks])
         # The set Q, a row of `live`, with the most bytes.
         largest = blocks[live[(live @ size[blocks]).argmax()]]
         missing = max(conflict.height - size[largest].sum(), 0)

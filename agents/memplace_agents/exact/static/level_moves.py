@@ -13,7 +13,7 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints
+from memplace_env.program.program import Ints, Program
 
 CHUNK = 64
 """Number of moves that `descend` tries at once."""
@@ -58,6 +58,17 @@ def lives(task: Task, level: Ints) -> Lives:
     fields[:3, plan.allocations[:, 0]] = plan.allocations[:, [1, 3, 4]].T
     fields[3, plan.transfers[:, 0]] = plan.transfers[:, 3]
     return Lives(*fields)
+
+
+def released(program: Program, level: Ints, last: Ints) -> Ints:
+    """Return last ops of lives, int64[K], without the op at which a result of the same level may take the place.
+
+    So no plan with these levels has two of these shorter lives in the same bytes at once.
+    """
+    operand, result, op = program.handovers.T
+    together, shorter = level[operand] == level[result], last.copy()
+    shorter[operand[together]] = op[together] - 1
+    return shorter
 
 
 def without_useless_tensors(task: Task, level: Ints) -> Ints:

@@ -30,6 +30,14 @@ op t starts,
 
 holds for every plan: by op t the copies of all weights read so far have fitted into the port time of earlier ops and
 stalls. So this is a lower bound again, but plans may need longer windows than it demands.
+
+Results in place: where operand k dies at op t and its result r may take its place, g[k, r, l] >= 0 says that it does so
+in level l. Each tensor gives and takes once,
+
+    sum_r g[k, r, l] <= x[k, l],    sum_k g[k, r, l] <= x[r, l],
+
+and the capacity row of op t counts bytes_k g[k, r, l] less. There is such a row for each op that could overflow and
+has a pair: its live set may be the largest of all and yet need fewer bytes than another.
 """
 
 from __future__ import annotations
@@ -77,7 +85,8 @@ class _Columns(NamedTuple):
     """Columns of x int64[K, L-1], y int64[T, L], w int64[L-1] (`held`), z, b (`bank`) and s (`stall`) int64[T].
 
     An entry is -1, or an array empty, if there is no such column. Of tensors that are alike only the first has an x
-    and `stands` bool[K] for all of them; there are `members` int64[K].
+    and `stands` bool[K] for all of them; there are `members` int64[K]. The last columns are g, one for each row of
+    `given` int64[G, 5]: operand, result, op, level and number of pairs that are alike.
     """
 
     members: Ints
@@ -88,7 +97,13 @@ class _Columns(NamedTuple):
     z: Ints
     bank: Ints
     stall: Ints
+    given: Ints
     total: int
+
+    def given_at(self, level: int) -> tuple[Ints, Ints]:
+        """Return the columns g of a level, int64[n], and their rows of `given`."""
+        number = np.flatnonzero(self.given[:, 3] == level)
+        return self.total - len(self.given) + number, self.given[number]
 
 
 class _Ports(NamedTuple):
@@ -98,10 +113,10 @@ class _Ports(NamedTuple):
     constant: Floats
 
 
-def build(task: Task) -> StaticModel:
-    """Return the program of the module's docstring."""
+def build(task: Task, *, ordered: bool = True) -> StaticModel:
+    """Return the program of the module's docstring; what depends on the order of ops is left out unless `ordered`."""
     program, groups = task.program, alike(task)
-    costs, columns = groups.costs, _columns(task, groups)
+    costs, columns = groups.costs, _columns(task, groups, ordered)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
     ports = _ports(task, costs, columns, unit)
@@ -109,9 +124,10 @@ def build(task: Task) -> StaticModel:
     _op_times(rows, costs, columns, ports, unit)
     _touches(rows, program, columns)
     _one_level_each(rows, columns)
-    for level in range(task.backing):
+    for level in range(task.backing * ordered):
+        _handovers(rows, columns, level)
         _capacity(rows, task, columns, level)
-    if task.streams_weights:
+    if task.streams_weights and ordered:
         _bank(rows, program, costs, columns, ports, unit)
     matrix, row_lower, row_upper = rows.matrix(columns.total)
     matrix.eliminate_zeros()
@@ -153,12 +169,14 @@ def lifetimes(task: Task) -> tuple[Ints, Ints]:
     return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
 
 
-def _columns(task: Task, groups: Alike) -> _Columns:
+def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     program, accelerator, costs = task.program, task.accelerator, task.costs
     capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
     first, _ = lifetimes(task)
     placeable = program.is_placeable
-    can = (placeable & (first >= 0) & (groups.rank == 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & (
+        program.tensor_bytes[:, None] <= capacity
+    )
     # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
     # that is always in the backing memory touches that in any case: a constant, see `_ports`.
     touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
@@ -174,7 +192,27 @@ def _columns(task: Task, groups: Alike) -> _Columns:
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
     x, y, held, z, bank, stall = numbered
-    return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
+    given = _given(task, groups, x)
+    total = int(ends[-1]) + len(given)
+    return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], given, total)
+
+
+def _given(task: Task, groups: Alike, x: Ints) -> Ints:
+    """Return the rows of `_Columns.given`: pairs in ops that would overflow if all were in a level that can be."""
+    operand, result, op = task.program.handovers.T
+    first, last = lifetimes(task)
+    parts = [np.empty((0, 5), dtype=np.int64)]
+    for level in range(task.backing if len(op) else 0):
+        inside = x[:, level] >= 0
+        size = (task.program.tensor_bytes * groups.size)[inside]
+        held = np.zeros(task.program.num_ops + 1, dtype=np.int64)
+        np.add.at(held, first[inside], size)
+        np.subtract.at(held, last[inside] + 1, size)
+        pairs = np.stack([groups.first[operand], groups.first[result], op, np.full(len(op), level)], 1)
+        could = inside[pairs[:, :2]].all(axis=1) & (held.cumsum() > task.room_bytes(level))[op]
+        rows, count = np.unique(pairs[could], axis=0, return_counts=True)
+        parts.append(np.column_stack([rows, count]))
+    return np.concatenate(parts)
 
 
 def _ports(task: Task, costs: Costs, columns: _Columns, unit: float) -> _Ports:
@@ -240,6 +278,16 @@ def _one_level_each(rows: RowBuilder, columns: _Columns) -> None:
     rows.add(rows.new(len(tensors), -columns.members[several])[:, None], tensors, -1)
 
 
+def _handovers(rows: RowBuilder, columns: _Columns, level: int) -> None:
+    """Add rows: an operand gives its place, and a result takes one, at most once."""
+    column, given = columns.given_at(level)
+    for tensor in given[:, :2].T:
+        ends, end = np.unique(tensor, return_inverse=True)
+        row = rows.new(len(ends))
+        rows.add(row, columns.x[ends, level])
+        rows.add(row[end], column, -1)
+
+
 def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> None:
     """Add rows for w at least the resident weights, and one for each maximal live set that could overflow."""
     program, capacity = task.program, task.accelerator.levels[level].capacity_bytes
@@ -252,37 +300,52 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
     rows.add(row, columns.x[weights, level], -size[weights])
 
     first, last = (ends[others] for ends in lifetimes(task))
-    live, reserved = _live_sets_beside(first, last, task.costs.reserved_bytes[:, level])
+    column, given = columns.given_at(level)
+    gives, takes = (np.isin(others, tensors) for tensors in given[:, :2].T)
+    ops, reserved = _fullest(first, last, gives, takes, task.costs.reserved_bytes[:, level])
+    live = (first <= ops[:, None]) & (last >= ops[:, None])
     most = program.tensor_bytes * columns.members
     full = live @ most[others] + most[weights].sum() + reserved > capacity
     live, reserved = live[full], reserved[full]
     row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
     rows.add(row, np.full(len(live), columns.held[level]), -1)
     rows.add(row[:, None], np.where(live, columns.x[others, level], -1), -size[others])
+    rows.add(row[np.searchsorted(ops[full], given[:, 2])], column, size[given[:, 0]])
 
 
-def _live_sets_beside(first: Ints, last: Ints, reserved: Ints) -> tuple[NDArray[np.bool_], Ints]:
-    """Return sets of intervals that share an op, bool[R, n], and the most that such an op reserves, int64[R].
+def _fullest(
+    first: Ints, last: Ints, gives: NDArray[np.bool_], takes: NDArray[np.bool_], reserved: Ints
+) -> tuple[Ints, Ints]:
+    """Return the ops whose live sets need a row, int64[R], and the most that such an op, or those behind it, reserves.
 
-    If nothing is reserved the maximal sets are enough; else there is one set for each stretch of ops.
+    If nothing is reserved those of maximal sets are enough, and all with pairs: intervals that end with a handover
+    (`gives`) do so in the middle of the op, where those that `takes` marks begin. Else there is one op for each stretch
+    of ops with the same live set; an op with pairs is a stretch of its own.
     """
-    if not reserved.any():
-        live = live_sets(first, last) if len(first) else np.zeros((1, 0), dtype=bool)
-        return live, np.zeros(len(live), dtype=np.int64)
-    # The live set changes only where an interval begins or after one ends.
-    changes = np.unique(np.concatenate([[0], first[first > 0], last[last + 1 < len(reserved)] + 1]))
-    return (first <= changes[:, None]) & (last >= changes[:, None]), np.maximum.reduceat(reserved, changes)
+    if reserved.any():
+        # The live set changes only where an interval begins or after one ends.
+        changes = np.unique(np.concatenate([[0], first[first > 0], last[last + 1 < len(reserved)] + 1]))
+        return changes, np.maximum.reduceat(reserved, changes)
+    halves = _maximal(2 * first + takes, 2 * last + 1 - gives) if len(first) else np.zeros(1, dtype=np.int64)
+    ops = np.union1d(halves // 2, first[takes])
+    return ops, np.zeros(len(ops), dtype=np.int64)
 
 
 def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
-    """Return the maximal sets of intervals [first, last] that share a point, bool[R, n].
+    """Return the maximal sets of intervals [first, last] that share a point, bool[R, n]."""
+    points = _maximal(first, last)[:, None]
+    return (first <= points) & (last >= points)
+
+
+def _maximal(first: Ints, last: Ints) -> Ints:
+    """Return the points at which maximal sets of intervals [first, last] begin, int64[R].
 
     A set at the start of one interval is maximal iff some member ends before the next one starts.
     """
     starts = np.unique(first)
     live = (first <= starts[:, None]) & (last >= starts[:, None])
     following = np.append(starts[1:], np.iinfo(np.int64).max)
-    return live[(live & (last < following[:, None])).any(axis=1)]
+    return starts[(live & (last < following[:, None])).any(axis=1)]
 
 
 def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:

@@ -17,7 +17,7 @@ from memplace_env.machine.costs.tiled.engines import tile_engines
 from memplace_env.machine.costs.tiled.ethos_u import tile_ethos_u
 from memplace_env.machine.costs.tiled.systolic import tile_systolic
 from memplace_env.machine.costs.tiled.tiling_form import Tiling
-from memplace_env.program.program import Program
+from memplace_env.program.program import Ints, Program
 
 _TILERS: dict[type, Callable[[Program, Accelerator], Iterable[Tiling]]] = {
     EthosU: tile_ethos_u,
@@ -45,17 +45,41 @@ class Tiled:
             CostError: if the chip's description has no `tiling`.
             WorkloadError: as `Roofline.costs`.
         """
-        if accelerator.tiling is None:
-            raise CostError(
-                f"Accelerator {accelerator.name!r} does not describe how its unit tiles: add a table [tiling] to its "
-                "file or pass the cost model 'roofline'."
-            )
-        ideal, best = Roofline().costs(program, accelerator), None
-        for tiling in _TILERS[type(accelerator.tiling)](program, accelerator):
-            costs = _priced(ideal, tiling, program, accelerator)
-            best = costs if best is None else _faster(best, costs, program, accelerator)
-        assert best is not None
-        return _reserving_ahead(best, tiling, accelerator)
+        best, ahead = _beside_nothing(program, accelerator)
+        reserved = best.reserved_bytes.copy()
+        reserved[:-1, 0] += ahead[1:]
+        reserved[:, 0] = np.minimum(reserved[:, 0], accelerator.levels[0].capacity_bytes)
+        return best._replace(reserved_bytes=reserved)
+
+    def reserved(self, program: Program, accelerator: Accelerator) -> tuple[Ints, Ints]:
+        """Return the bytes of the fastest level that each op keeps, int64[T] each: as it runs, and during the op before.
+
+        The first are its own, whatever stands behind it; the second are the same whatever stands before it.
+
+        Raises:
+            CostError: as `costs`.
+        """
+        best, ahead = _beside_nothing(program, accelerator)
+        return best.reserved_bytes[:, 0], ahead
+
+
+def _beside_nothing(program: Program, accelerator: Accelerator) -> tuple[Costs, Ints]:
+    """Return the costs of ops that reserve for themselves alone, and int64[T] what each reserves in the op before.
+
+    What an op keeps for the next one does not depend on the tilings that the two take.
+    """
+    if accelerator.tiling is None:
+        raise CostError(
+            f"Accelerator {accelerator.name!r} does not describe how its unit tiles: add a table [tiling] to its "
+            "file or pass the cost model 'roofline'."
+        )
+    ideal, best = Roofline().costs(program, accelerator), None
+    for tiling in _TILERS[type(accelerator.tiling)](program, accelerator):
+        costs = _priced(ideal, tiling, program, accelerator)
+        best = costs if best is None else _faster(best, costs, program, accelerator)
+    assert best is not None
+    staged = False if tiling.ahead is None else tiling.ahead
+    return best, np.where(staged, best.reserved_bytes[:, 0], 0)
 
 
 def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
@@ -89,12 +113,3 @@ def _faster(one: Costs, other: Costs, program: Program, accelerator: Accelerator
         use_pj=np.where(uses[:, None], other.use_pj, one.use_pj),
         reserved_bytes=np.where(wins[:, None], other.reserved_bytes, one.reserved_bytes),
     )
-
-
-def _reserving_ahead(costs: Costs, tiling: Tiling, accelerator: Accelerator) -> Costs:
-    """Return the costs with bytes that each op reserves for the next one too, whichever tilings the two take."""
-    reserved = costs.reserved_bytes.copy()
-    if tiling.ahead is not None:
-        reserved[:-1, 0] += np.where(tiling.ahead, costs.reserved_bytes[:, 0], 0)[1:]
-    reserved[:, 0] = np.minimum(reserved[:, 0], accelerator.levels[0].capacity_bytes)
-    return costs._replace(reserved_bytes=reserved)

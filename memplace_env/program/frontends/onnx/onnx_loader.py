@@ -46,6 +46,7 @@ def load_onnx(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str = "conv",
+    in_place: str = "none",
     trips: int | None = None,
     cut: str | None = None,
     name: str | None = None,
@@ -66,6 +67,8 @@ def load_onnx(
             file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
             MACs, where a product is computed in the wider type of its operands.
         fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
+        in_place: which results may lie in the place of an operand that no later op reads, see `Program.inplace`:
+            "none", "elementwise" for those of element-wise ops, "rows" also for those of softmax and normalisations.
         trips: number of rounds of loops for which the data determine it.
         cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
         name: the Program's name; the file's without its suffix if None.
@@ -74,14 +77,15 @@ def load_onnx(
         WorkloadError: the model cannot become a Program. The message names the file, dim, tensor or node and what to
             do.
     """
-    check_deployment(dtype, fusion)
+    check_deployment(dtype, fusion, in_place)
     file = Path(path)
     with collection_paused():
         graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
         with errors_named(file):
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
-            program = assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
+            called = name_of(file) if name is None else name
+            program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
     if graph.choices:
         warnings.warn(f"{file}: {_choices_note(graph.choices, dtype, fusion)}", stacklevel=2)
     return program

@@ -45,6 +45,11 @@ def _variadic(name: str, **more: Any) -> Operator:
     return Operator(name, vector_ops=work, axes=axes, elementwise=True, view=views.of_only_input, **more)
 
 
+def _rows(name: str, operations: int, axes: Rule, **more: Any) -> Operator:
+    """An operator that normalises each row by what it is as a whole."""
+    return Operator(name, vector_ops=per_result(operations), axes=axes, rowwise=True, **more)
+
+
 def _reduction(name: str, **more: Any) -> Operator:
     """One operation per element of the operand, whose axes and parameters are those of most reductions."""
     usual: dict[str, Any] = {"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced}
@@ -183,32 +188,30 @@ _ROWS: Final = (
     Operator("AffineGrid", vector_ops=per_result(6), parameters=(1,)),
     Operator("DynamicQuantizeLinear", vector_ops=per_result(3), written=3),
     Operator("GridSample", vector_ops=per_result(8)),
-    Operator(
+    _rows(
         "GroupNormalization",
-        vector_ops=per_result(8),
-        axes=independent_axes.first_axes(1),
+        8,
+        independent_axes.first_axes(1),
         channels_first=True,
         shapes=missing_values.like_first,
     ),
-    Operator("Hardmax", vector_ops=per_result(2), axes=independent_axes.before_axis(1)),
-    Operator(
-        "InstanceNormalization", vector_ops=per_result(8), axes=independent_axes.first_axes(2), channels_first=True
-    ),
+    _rows("Hardmax", 2, independent_axes.before_axis(1)),
+    _rows("InstanceNormalization", 8, independent_axes.first_axes(2), channels_first=True),
     Operator("LRN", vector_ops=vector_ops.local_response, axes=independent_axes.first_axes(1), channels_first=True),
-    Operator("LayerNormalization", vector_ops=per_result(8), axes=independent_axes.before_axis(-1)),
-    Operator("LogSoftmax", vector_ops=per_result(vector_ops.SOFTMAX), axes=independent_axes.before_axis(1)),
-    Operator("LpNormalization", vector_ops=per_result(3), axes=independent_axes.but_axis(-1)),
-    Operator(
+    _rows("LayerNormalization", 8, independent_axes.before_axis(-1)),
+    _rows("LogSoftmax", vector_ops.SOFTMAX, independent_axes.before_axis(1)),
+    _rows("LpNormalization", 3, independent_axes.but_axis(-1)),
+    _rows(
         "MeanVarianceNormalization",
-        vector_ops=per_result(8),
-        axes=independent_axes.but_axes((0, 2, 3)),
+        8,
+        independent_axes.but_axes((0, 2, 3)),
         shapes=missing_values.like_first,
     ),
-    Operator("RMSNormalization", vector_ops=per_result(5), axes=independent_axes.before_axis(-1)),
+    _rows("RMSNormalization", 5, independent_axes.before_axis(-1)),
     Operator("Resize", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1, 2, 3)),
     Operator("RoiAlign", vector_ops=vector_ops.region_pooling),
     Operator("RotaryEmbedding", vector_ops=per_result(3), axes=independent_axes.of_batch),
-    Operator("Softmax", vector_ops=per_result(vector_ops.SOFTMAX), axes=independent_axes.before_axis(1)),
+    _rows("Softmax", vector_ops.SOFTMAX, independent_axes.before_axis(1)),
     Operator("SwiGLU", vector_ops=per_result(3)),
     Operator("Upsample", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1,)),
     # Pooling and reductions.

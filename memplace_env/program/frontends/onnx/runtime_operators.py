@@ -38,7 +38,8 @@ def _gelu(name: str, work: Any) -> Operator:
 
 def _normalisation(name: str, work: Any, statistics: int, **more: Any) -> Operator:
     axes = independent_axes.before_axis(-1)
-    return Operator(name, **{"vector_ops": work, "axes": axes, "shapes": shapes.normalised(statistics)} | more)
+    usual: dict[str, Any] = {"axes": axes, "shapes": shapes.normalised(statistics), "rowwise": True}
+    return Operator(name, vector_ops=work, **usual | more)
 
 
 def _convolution(name: str, **more: Any) -> Operator:

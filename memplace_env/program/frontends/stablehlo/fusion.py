@@ -8,7 +8,7 @@ from typing import Final
 
 from memplace_env._lib.units import ceil_div
 from memplace_env.program.lowering.buffer_ops import Op, OpGraph
-from memplace_env.program.lowering.fusion.groups import Group, Links, regrouped
+from memplace_env.program.lowering.fusion.groups import Group, Links, aligned_together, regrouped
 from memplace_env.program.lowering.node_graph import Operator
 
 _SMALL: Final = 16
@@ -83,7 +83,8 @@ def _recomputed(graph: OpGraph, computed_in: Callable[[Op, str], int | None]) ->
                 read = count if elements == size else min(count, elements)
                 reads[name] = min(graph.buffers[name].elements, reads.get(name, 0) + read)
             work = ops[reader].vector_ops + ceil_div(op.vector_ops * elements, size)
-            ops[reader] = replace(ops[reader], reads=reads, vector_ops=work)
+            together = aligned_together((op, ops[reader]), ops[reader].outputs)
+            ops[reader] = replace(ops[reader], reads=reads, vector_ops=work, aligned=together)
         for name in op.reads:
             links.readers[name] = (links.readers[name] - {index}) | readers
         del ops[index]

@@ -34,6 +34,7 @@ def load_stablehlo(
     *,
     dtype: str | None = None,
     fusion: str = "epilogue",
+    in_place: str = "none",
     trips: int | None = None,
     weights: Collection[int] | None = None,
     name: str | None = None,
@@ -50,6 +51,7 @@ def load_stablehlo(
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; None keeps the
             module's types and computes in that of most MACs.
         fusion: see `fuse`; here "epilogue" fuses like XLA, see `fuse_loops`.
+        in_place: see `load_onnx`; no op here is row-wise.
         trips: number of rounds of loops for which the module does not determine it.
         weights: numbers of main's arguments that are weights; the others are inputs. None: the donated floating-point
             arguments; where none is donated, all floating-point arguments but the last argument.
@@ -58,13 +60,15 @@ def load_stablehlo(
     Raises:
         WorkloadError: the module cannot become a Program, or the package jax is missing.
     """
-    _check(dtype, fusion, trips)
+    _check(dtype, fusion, in_place, trips)
     if not isinstance(source, str | os.PathLike):
-        return _program(read_module(source), name or "stablehlo", dtype, fusion, trips, weights)
+        return _program(read_module(source), name or "stablehlo", dtype, fusion, in_place, trips, weights)
     file = Path(source)
     data = read_bytes(file, _SUFFIX)
     with errors_named(file):
-        return _program(read_module(data), name_of(file) if name is None else name, dtype, fusion, trips, weights)
+        return _program(
+            read_module(data), name_of(file) if name is None else name, dtype, fusion, in_place, trips, weights
+        )
 
 
 def check_stablehlo(path: str | os.PathLike[str]) -> None:
@@ -83,6 +87,7 @@ def from_jax(
     weights: int | Collection[int] | None = None,
     dtype: str | None = None,
     fusion: str = "epilogue",
+    in_place: str = "none",
     trips: int | None = None,
     name: str | None = None,
 ) -> Program:
@@ -94,15 +99,16 @@ def from_jax(
         donate_argnums: arguments whose memory the results may take, as of `jax.jit`.
         weights: arguments that are weights; the others are inputs. None: the donated ones; where none is donated, those
             that are trees and not one array; where there is no tree either, all but the last. Integers are inputs.
-        dtype: as in `load_stablehlo`, like `fusion` and `trips`.
+        dtype: as in `load_stablehlo`, like `fusion`, `in_place` and `trips`.
         fusion: see there.
+        in_place: see there.
         trips: see there.
         name: the Program's name; the function's if None.
 
     Raises:
         WorkloadError: JAX cannot lower the function, or see `load_stablehlo`.
     """
-    _check(dtype, fusion, trips)
+    _check(dtype, fusion, in_place, trips)
     jax = libraries().jax
     donated = _numbers(donate_argnums, len(arguments), "donate_argnums")
     chosen = None if weights is None else _numbers(weights, len(arguments), "weights")
@@ -129,7 +135,7 @@ def from_jax(
             "weights cannot apply to a jitted function with static arguments; bind these with a lambda."
         )
     given = getattr(function, "__name__", "function") if name is None else name
-    return _program(module, given, dtype, fusion, trips, flat)
+    return _program(module, given, dtype, fusion, in_place, trips, flat)
 
 
 def _with_unused(jax: Any, function: Callable[..., Any], lowered: Any) -> Any:
@@ -140,13 +146,19 @@ def _with_unused(jax: Any, function: Callable[..., Any], lowered: Any) -> Any:
     return jax.jit(again, donate_argnums=donated, keep_unused=True)
 
 
-def _check(dtype: str | None, fusion: str, trips: int | None) -> None:
-    check_deployment(dtype, fusion, "module")
+def _check(dtype: str | None, fusion: str, in_place: str, trips: int | None) -> None:
+    check_deployment(dtype, fusion, in_place, "module")
     check_trips(trips)
 
 
 def _program(
-    module: Module, name: str, dtype: str | None, fusion: str, trips: int | None, weights: Collection[int] | None
+    module: Module,
+    name: str,
+    dtype: str | None,
+    fusion: str,
+    in_place: str,
+    trips: int | None,
+    weights: Collection[int] | None,
 ) -> Program:
     traced = trace(module, work, trips)
     constant = {traced.arguments[number] for number in _weights(module, weights)}
@@ -163,10 +175,10 @@ def _program(
         conditions = ((f"condition {number}", branches) for number, branches in enumerate(traced.choices, 1))
         warnings.warn(f"{said} {branch_costs(conditions, ordered)}", stacklevel=3)
     aliases = {a.becomes: n for a, n in zip(module.arguments, traced.arguments, strict=True) if a.becomes is not None}
-    ops, in_place = lower(traced, dtype, constant, aliases, fusion != "none")
-    in_order = scheduled(possible_aliases(ops, fused(ops), in_place))
-    partial = with_partial_updates(ops, in_order, in_place)
-    return assemble(partial, name=name, dtype=computing_dtype(ops, dtype))
+    ops, steps = lower(traced, dtype, constant, aliases, fusion != "none")
+    in_order = scheduled(possible_aliases(ops, fused(ops), steps))
+    partial = with_partial_updates(ops, in_order, steps)
+    return assemble(partial, name=name, dtype=computing_dtype(ops, dtype), in_place=in_place)
 
 
 def _weights(module: Module, weights: Collection[int] | None) -> Collection[int]:

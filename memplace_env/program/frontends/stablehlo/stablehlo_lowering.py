@@ -142,7 +142,9 @@ class _Lowering:
         if delivered and source.buffer is None:
             return None
         if node.name in VIEWS or (same and self._is_view(node)):
-            return replace(source, aligned=source.aligned and node.name not in MIRRORS)
+            order = node.attributes.get("broadcast_dimensions", ())
+            mirrored = node.name in MIRRORS or list(order) != sorted(order)
+            return replace(source, aligned=source.aligned and not mirrored)
         if delivered:
             return None
         if node.name == "broadcast_in_dim":
@@ -192,8 +194,12 @@ class _Lowering:
         if is_move(node):
             row = replace(row, elementwise=True)
         name = next(iter(node.outputs), "/".join((node.name, *node.inputs)))
-        self._in_place[name] = self._works_in_place(node)
-        return Op(row, name, inputs, outputs, reads, product, work, self._geometry(node))
+        place = self._in_place[name] = self._works_in_place(node)
+        sure = place.buffers if place.written is None else ()
+        return Op(
+            row, name, inputs, outputs, reads, product, work, self._geometry(node),
+            aligned=frozenset((operand, result) for operand in sure for result in outputs),
+        )  # fmt: skip
 
     def _works_in_place(self, node: TraceNode) -> InPlace:
         """Return the operands in whose place the node can write its result."""

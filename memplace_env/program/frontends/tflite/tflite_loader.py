@@ -28,6 +28,7 @@ def load_tflite(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str = "conv",
+    in_place: str = "none",
     name: str | None = None,
 ) -> Program:
     """Read a TensorFlow Lite model as a Program. Bytes of weights are not read and may be missing.
@@ -45,13 +46,14 @@ def load_tflite(
             their width. None keeps the file's types and computes in that of most MACs, where integers of at most 8 bits
             count as int8: so does a model with int8 weights and int16 activations, whose activations keep 2 bytes.
         fusion: see `fuse`; a fully connected layer counts as a convolution.
+        in_place: see `load_onnx`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
         WorkloadError: the model cannot become a Program, or the package `tflite` is missing. The message names the
             file, tensor or operator and what to do.
     """
-    check_deployment(dtype, fusion)
+    check_deployment(dtype, fusion, in_place)
     file = Path(path)
     data = read_bytes(file, ".tflite")
     with errors_named(file):
@@ -60,7 +62,8 @@ def load_tflite(
         graph = to_graph(model)
         ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
         computed_in = computing_dtype(ops, dtype)
-        return assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
+        called = name_of(file) if name is None else name
+        return assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
 
 
 def check_tflite(path: str | os.PathLike[str]) -> None:

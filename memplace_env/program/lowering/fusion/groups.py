@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
@@ -73,6 +73,7 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
                 reads[name] = min(whole, reads.get(name, 0) + elements)
     if group.bias is not None:
         reads[group.bias[0]] = group.bias[1].elements
+    outputs = tuple(name for name in results if name in graph.outputs or links.readers.get(name, {-1}) - within)
     independent: dict[str, list[Independent]] = {}
     for op in members:
         for name in (*op.reads, *op.outputs):
@@ -81,11 +82,36 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
         operator=main.operator,
         name=main.name,
         inputs=tuple(reads),
-        outputs=tuple(name for name in results if name in graph.outputs or links.readers.get(name, {-1}) - within),
+        outputs=outputs,
         reads=reads,
         gemm=main.gemm,
         vector_ops=sum(op.vector_ops for op in members),
         geometry=main.geometry,
         nodes=tuple(name for op in members for name in op.nodes),
         independent={name: meet(cuts) for name, cuts in independent.items()},
+        aligned=aligned_together(members, outputs),
     )
+
+
+def aligned_together(members: Sequence[Op], outputs: Collection[str]) -> frozenset[tuple[str, str]]:
+    """Return the pairs `Op.aligned` of ops, in order, that run as one and write these outputs.
+
+    An operand is aligned with a result if every member that depends on the operand does so element by element: any
+    other would need elements of it that are overwritten already.
+    """
+    # By buffer, the outputs that depend on it, itself included; None if anything does otherwise.
+    below: dict[str, set[str] | None] = {}
+    inside = set[str]()
+    for op in reversed(members):
+        inside.update(op.outputs)
+        after = {name: below.get(name, set()) for name in op.outputs}
+        for name in op.reads:
+            found = below.get(name, set()) if after else None
+            for result, further in after.items():
+                fits = (name, result) in op.aligned and not op.operator.rowwise
+                if not fits or found is None or further is None:
+                    found = None
+                else:
+                    found = found | further | ({result} & set(outputs))
+            below[name] = found
+    return frozenset((name, out) for name, found in below.items() if name not in inside for out in found or ())
