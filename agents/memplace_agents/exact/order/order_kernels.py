@@ -11,7 +11,7 @@ from memplace_env.machine.costs import Costs
 from memplace_env.machine.costs.op_time_kernels import op_time
 from memplace_env.program.program import Ints
 
-ATTEMPTS = 20
+ATTEMPTS = 2_000
 """Most tries to find a move that keeps all dependences. Our choice."""
 
 
