@@ -40,7 +40,8 @@ def heads(task: Task, blocks: Ints, *, needed: bool) -> Ints:
     program, head = task.program, np.arange(len(blocks))
     tensor, level_of, first, last = blocks.T
     size = program.tensor_bytes[tensor]
-    by_end, by_start = ({tuple(place): row for row, place in enumerate(blocks[:, [0, 1, op]].tolist())} for op in (3, 2))
+    places = blocks[:, [0, 1, 3]].tolist(), blocks[:, [0, 1, 2]].tolist()
+    by_end, by_start = ({tuple(place): row for row, place in enumerate(rows)} for rows in places)
     for level in range(task.backing):
         inside = level_of == level
         held = np.zeros(program.num_ops + 2, dtype=np.int64)
