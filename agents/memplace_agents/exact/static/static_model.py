@@ -158,7 +158,9 @@ def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
     first, _ = lifetimes(task)
     placeable = program.is_placeable
-    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & (
+        program.tensor_bytes[:, None] <= capacity
+    )
     # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
     # that is always in the backing memory touches that in any case: a constant, see `_ports`.
     touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
