@@ -21,8 +21,10 @@ from memplace_env.report.quantities import percent, ratio
 
 if TYPE_CHECKING:
     from memplace_agents import Agent, Progress, Solution
+    from memplace_agents.exact.order.order_search import FoundOrder
     from memplace_agents.xla_msa import PublicSet
     from memplace_env.cli.model_flags import Env
+    from memplace_env.placement.task import Task as PlacementTask
 
 
 class Limits(NamedTuple):
@@ -105,6 +107,19 @@ def search(
     if not isinstance(solution, Solution):
         raise AgentError(f"{agent.name} returned {type(solution).__name__}, which is not a memplace_agents.Solution.")
     return solution
+
+
+def search_order(task: PlacementTask, time_limit: float | None) -> FoundOrder:
+    """Return an order of a task's ops, with a bar on stderr while it is searched; an interrupt ends the process.
+
+    Raises:
+        AgentError: if its orders cannot be searched.
+    """
+    from memplace_agents.exact.order.order_search import find_order
+
+    with new_bar(counted=False) as bar:
+        bar.add_task("orders of ops are searched", total=None)
+        return in_thread(lambda: find_order(task, time_limit), bar, lambda: "nothing was written")
 
 
 def new_bar(counted: bool) -> Bar:

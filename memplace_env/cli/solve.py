@@ -29,6 +29,8 @@ from memplace_env.envs.registration import Formulation
 
 NO_PLAN = 1
 """Exit code if a search ends without a plan."""
+FREE = "free"
+"""The order of ops that is searched."""
 
 
 @model_flags()
@@ -84,7 +86,7 @@ def solve(
         for name in agent or (None,)
     ]
     from memplace_agents.registry import DEFAULTS
-    from memplace_env.cli.agent_run import Limits, baselines_of, progress_note, search
+    from memplace_env.cli.agent_run import Limits, baselines_of, progress_note, search, search_order
     from memplace_env.cli.console import check_folder, default_folder
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.solve_result import Result, ResultFolder, with_proven_bound
@@ -92,6 +94,13 @@ def solve(
     if out is not None:
         check_folder(out)
     model, flags = flags.registered(model, formulation)
+    order = None
+    if flags.order == FREE:
+        if formulation is not Formulation.ONE_SHOT:
+            raise AgentError(f"--order {FREE} searches plans with one level a tensor; pass --order memory instead.")
+        flags = replace(flags, order=None)
+        order = search_order(make_env(model, flags, formulation).task, time_limit)
+        flags = replace(flags, order=None if order.order is None else order.order.tolist())
     env = make_env(model, flags, formulation)
     names = [spec.name for spec in specs]
     best_of_all = DEFAULTS[formulation] in names
@@ -103,7 +112,8 @@ def solve(
     options = {name: value for name, value in given.items() if value is not None}
     solvers = {spec.name: learner.make(spec, **options) for spec in specs}
     baselines, limits = baselines_of(env), Limits(budget, seed, time_limit, workers)
-    result = Result(baseline_of(env), {}, baselines, best_of_all, env=env, formulation=formulation)
+    proof = None if order is None else order.solution
+    result = Result(baseline_of(env), {}, baselines, best_of_all, proof, env=env, formulation=formulation, order=order)
     with reporting(lambda: folder.left):
         for name, solver in solvers.items():
             beside = progress_note(env, baselines)

@@ -33,6 +33,7 @@ from memplace_env.report.timeline.trace import trace_json
 
 if TYPE_CHECKING:
     from memplace_agents import Agent, Solution
+    from memplace_agents.exact.order.order_search import FoundOrder
     from memplace_env.cli.model_flags import Env
 
 
@@ -43,10 +44,12 @@ class Result(SolutionSet):
     Attributes:
         env: the environment.
         formulation: its formulation, which bounds are about.
+        order: the search for the order of its ops, if there was one.
     """
 
     env: Env
     formulation: Formulation
+    order: FoundOrder | None = None
 
     @cached_property
     def bottlenecks(self) -> list[Bottleneck]:
@@ -80,6 +83,7 @@ class Result(SolutionSet):
             "accelerator": task.accelerator.name,
             "settings": dict(self.evaluated.plan.settings),
             **self.solution.summary(),
+            **({"order": self.order.summary(latency_of(self.solution))} if self.order else {}),
             "found_by": self.found_by,
             "faster_plan": faster,
             "baseline": self.baseline.name,
@@ -100,6 +104,8 @@ class Result(SolutionSet):
             status = "not the fastest plan that was found"
         head = f"{headline(task, self.evaluated.report, self.baseline)}, found by {self.found_by}, {status}"
         console.print(head, style="bold", soft_wrap=True)
+        if self.order:
+            console.print(self._order_text(self.order), soft_wrap=True)
         if self.faster:
             console.print(self._faster_text(self.faster), style="bold", soft_wrap=True)
         if solution.backing_port_before_s is not None:
@@ -111,6 +117,16 @@ class Result(SolutionSet):
         console.print(stage_results_table(self.baseline, self.stage_results, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.evaluated, bound, self.baseline), "")
         console.print(bottlenecks_table(task, self.evaluated), "")
+
+    def _order_text(self, order: FoundOrder) -> str:
+        """Return what the order gains, and what no order beats."""
+        found = order.summary(latency_of(self.solution))
+        gains = f"{percent(found['gain'])} faster than in the file's" if order.order is not None else "the file's"
+        above = f"{percent(found['gap_all_orders'])} above the bound"
+        within = "proven optimal" if found["optimal_over_all_orders"] else above
+        place = "in place where they may be" if len(self.env.task.program.inplace) else "never in place"
+        bounds = f"bound {seconds(order.bound_s)}, in the file's {seconds(order.given.bound_s or 0.0)}"
+        return f"Order of ops: {gains}, {within} over all orders ({bounds}); results {place}."
 
     def _tie_text(self, solution: Solution) -> str:
         """Return by how much less a tie-break keeps the backing memory's port busy."""

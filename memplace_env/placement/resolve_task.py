@@ -44,8 +44,8 @@ AUTO_TENSORS: Final = 3_000
 """Our choice from the curve in docs/slices.md: finer slices gain little, and more tensors take seconds."""
 
 
-class TaskOptions(TypedDict, total=False):
-    """Options of `gym.make` and `resolve_task` beside the workload and the accelerator; each may be left out or None.
+class UnorderedOptions(TypedDict, total=False):
+    """`TaskOptions` without `order`, which `MemPlaceSteps` has as the order of its decisions.
 
     Attributes:
         simulator: a black box that times plans, by name or itself; None: the costs do.
@@ -60,8 +60,6 @@ class TaskOptions(TypedDict, total=False):
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
             have it, cuts tensors before given rows, see `cuts_of`.
-        order: "file" or None for the order of ops that the model's file has, "memory" for that of `memory_order`, or a
-            permutation, see `reordered`; costs are made for it, so that it goes with a cost model only.
     """
 
     simulator: str | Simulator | None
@@ -74,6 +72,16 @@ class TaskOptions(TypedDict, total=False):
     trips: int | None
     cut: str | None
     slices: Slicing | None
+
+
+class TaskOptions(UnorderedOptions, total=False):
+    """Options of `gym.make` and `resolve_task` beside the workload and the accelerator; each may be left out or None.
+
+    Attributes:
+        order: "file" or None for the order of ops that the model's file has, "memory" for that of `memory_order`, or a
+            permutation, see `reordered`; costs are made for it, so that it goes with a cost model only.
+    """
+
     order: Order | None
 
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -33,11 +32,12 @@ def dependences(program: Program) -> Ints:
     for output in np.flatnonzero(program.alias_of >= 0).tolist():
         readers = program.use_op[program.use_tensor == program.alias_of[output]]
         pairs.append(np.stack([readers, np.full(len(readers), program.producer[output])], 1))
-    every = np.unique(np.concatenate(pairs)[:, ::-1], axis=0)[:, ::-1]
-    return every[every[:, 0] != every[:, 1]]
+    every: Ints = np.unique(np.concatenate(pairs)[:, ::-1], axis=0)[:, ::-1]
+    distinct: Ints = every[every[:, 0] != every[:, 1]]
+    return distinct
 
 
-def checked_order(program: Program, order: ArrayLike) -> Ints:
+def checked_order(program: Program, order: Sequence[int] | Ints) -> Ints:
     """Return an order of the program's ops.
 
     Raises:
@@ -46,7 +46,7 @@ def checked_order(program: Program, order: ArrayLike) -> Ints:
     ops, whole = program.num_ops, isinstance(order, np.ndarray) and order.dtype.kind in "iu"
     if not whole and not (isinstance(order, Sequence) and all(type(op) is int for op in order)):
         raise WorkloadError(f"The order of the {ops} ops of {program.name!r} is a list of their numbers.")
-    known = len(order) == ops and (ops == 0 or 0 <= min(order) <= max(order) < ops)  # type: ignore[arg-type]
+    known = len(order) == ops and (ops == 0 or bool(0 <= min(order) <= max(order) < ops))
     numbers = np.array(order if known else [], dtype=np.int64)
     place = np.full(ops, -1, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
@@ -60,7 +60,7 @@ def checked_order(program: Program, order: ArrayLike) -> Ints:
     return numbers
 
 
-def reordered(program: Program, order: ArrayLike) -> Program:
+def reordered(program: Program, order: Sequence[int] | Ints) -> Program:
     """Return the program with its ops in an order int64[T]; itself if that is its own. Tensors keep their numbers.
 
     Raises:

@@ -21,7 +21,7 @@ from memplace_env.envs.many.setting import Setting
 from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info, shallow_copy
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.resolve_task import TaskOptions, resolve_task
+from memplace_env.placement.resolve_task import UnorderedOptions, resolve_task
 from memplace_env.placement.simulator import Simulator
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
@@ -66,7 +66,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
         optimum: bool,
         render_mode: str | None,
         observation: str,
-        options: TaskOptions,
+        options: UnorderedOptions,
     ) -> None:
         optimum = checked_flag("optimum", optimum)
         self.programs = None if programs is None else draws_of(self.formulation, programs)

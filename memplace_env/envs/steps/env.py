@@ -24,7 +24,7 @@ from memplace_env.envs.steps.step_features import checked_order
 from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.compiler import HEURISTICS
-from memplace_env.placement.resolve_task import TaskOptions
+from memplace_env.placement.resolve_task import UnorderedOptions
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
@@ -138,7 +138,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
         observation: str = "flat",
         optimum: bool = False,
         programs: str | Draws | None = None,
-        **options: Unpack[TaskOptions],
+        **options: Unpack[UnorderedOptions],
     ) -> None:
         self.order, self.dense = checked_order(order), checked_flag("dense", dense)
         self._last: dict[str, Any] = {"speedup": 0.0, "latency_s": 0.0}

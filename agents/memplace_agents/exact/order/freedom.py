@@ -106,7 +106,11 @@ def _reserved(task: Task) -> tuple[Ints, Ints]:
     costs = task.costs if task.whole_costs is None else task.whole_costs
     known = name in BUILT_IN and len(costs.use_ps) == program.num_uses
     made = costs_of(resolve_cost_model(name), program, chip) if known else None
-    if task.is_black_box or made is None or not all(map(np.array_equal, costs, made)):
+    if (
+        task.is_black_box
+        or made is None
+        or not all(np.array_equal(costs[field], made[field]) for field in range(len(made)))
+    ):
         raise AgentError(
             "Orders of ops are searched with the built-in simulator and its cost models, which are known to cost an op "
             "the same in every order; leave out --simulator and --costs, or pass --order memory."

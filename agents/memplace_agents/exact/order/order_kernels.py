@@ -164,7 +164,7 @@ def anneal(ground, heats, seed, current, best):
 
 @kernel
 def _moved(ground, current, place, trial):
-    """Change `trial`, which equals `current`, by a move; return the first and last place that changed, 0 and -1 if none."""
+    """Change `trial`, which equals `current`, by a move; return the first and last place changed, 0 and -1 if none."""
     ops = len(current)
     if np.random.random() < 0.5:
         at = np.random.randint(ops)
@@ -191,9 +191,8 @@ def _moved(ground, current, place, trial):
     for at in range(begin, middle):
         op = current[at]
         for index in range(ground.after[0][op], ground.after[0][op + 1]):
-            if place[ground.after[1][index]] < end:
-                if place[ground.after[1][index]] >= middle:
-                    return 0, -1
+            if middle <= place[ground.after[1][index]] < end:
+                return 0, -1
     trial[begin : begin + end - middle] = current[middle:end]
     trial[begin + end - middle : end] = current[begin:middle]
     return begin, end - 1

@@ -10,10 +10,10 @@ is true in all of them. y <= x[k, l], y <= x[r, l] says that result r takes the 
 in every order is left out. All that ops and copies do at the backing port takes no longer than the whole.
 
 With pairs of ops: binary b[s, t] = 1 if op s comes before op t, for each pair that is free, constant for the others.
-Tensors that may be alive at t join its row as v[k, t, l] >= x[k, l] + b[s, t] + b[t, u] - 2 for each use u and the use s
-that makes the tensor (any two uses of a streamed weight), and y <= b[u, t] for each other reader u of the operand. Any
-order keeps b[i, j] + b[j, k] + b[k, i] <= 2; these rows are added where an answer breaks them. Then the optimum is that
-of the best order, but for what ops reserve beside others, copies of weights and addresses: still a lower bound.
+Tensors that may be alive at t join its row as v[k, t, l] >= x[k, l] + b[s, t] + b[t, u] - 2 for each use u and the use
+s that makes the tensor (any two uses of a streamed weight), and y <= b[u, t] for each other reader u of the operand.
+Any order keeps b[i, j] + b[j, k] + b[k, i] <= 2; these rows are added where an answer breaks them. Then the optimum is
+that of the best order, but for what ops reserve beside others, copies of weights and addresses: still a lower bound.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ class OrderModel(NamedTuple):
         found = np.zeros((0, 3), dtype=np.int64)
         for op in range(len(later)):
             # op before second, second before third, third before op; each circle once, from its lowest op.
-            second, third = np.nonzero(later[op][:, None] & later & later[:, op][None])
-            own = (second > op) & (third > op)
-            found = np.concatenate([found, np.column_stack([np.full(own.sum(), op), second[own], third[own]])])
+            circle = np.argwhere(later[op][:, None] & later & later[:, op][None])
+            circle = circle[(circle > op).all(axis=1)]
+            found = np.concatenate([found, np.column_stack([np.full(len(circle), op), circle])])
             if len(found) > MOST_CYCLES:
                 break
         rows = RowBuilder()
         row, total = rows.new(len(found), -2.0), np.zeros(len(found))
-        for first, second in ((0, 1), (1, 2), (2, 0)):
-            column, factor, constant = self.terms(found[:, first], found[:, second])
+        for one, other in ((0, 1), (1, 2), (2, 0)):
+            column, factor, constant = self.terms(found[:, one], found[:, other])
             rows.add(row, column, -factor)
             total += constant
         matrix, lower, _ = rows.matrix(len(self.program.cost))
@@ -126,8 +126,7 @@ class _Builder:
         self.rows.add(row, np.arange(first), program.cost - self.static.port)
         added = self.count - first
         matrix, lower, _ = self.rows.matrix(self.count)
-        own = program.matrix.copy()
-        own.resize((own.shape[0], self.count))
+        own = sp.csr_array(sp.hstack([program.matrix, sp.csr_array((len(program.row_lower), added))]))
         wider = replace(
             program,
             cost=np.append(program.cost, np.zeros(added)),

@@ -52,9 +52,9 @@ class Tiled:
         return best._replace(reserved_bytes=reserved)
 
     def reserved(self, program: Program, accelerator: Accelerator) -> tuple[Ints, Ints]:
-        """Return the bytes of the fastest level that each op keeps, int64[T] each: as it runs, and during the op before.
+        """Return the bytes of the fastest level that each op keeps while it runs, and while the op before it does.
 
-        The first are its own, whatever stands behind it; the second are the same whatever stands before it.
+        int64[T] each; the first are its own, whatever stands behind it, the second the same whatever stands before it.
 
         Raises:
             CostError: as `costs`.
