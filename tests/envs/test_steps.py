@@ -21,7 +21,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts
 from tests.references import reference_compiler
 from tests.references.reference_steps import Steps
-from tests.strategies import accelerators, programs_with_idle_ops, tasks
+from tests.strategies import accelerators, programs, programs_with_idle_ops, programs_with_pairs, tasks
 from tests.thorough import examples
 
 ORDERS = st.sampled_from(["density", "schedule"])
@@ -49,7 +49,7 @@ def env_of(task, **settings):
 
 
 @examples(60)
-@given(tasks(programs_with_idle_ops(8), small_chips()), ORDERS, SEEDS)
+@given(tasks(programs_with_idle_ops(8) | programs_with_pairs(programs_with_idle_ops(8)), small_chips()), ORDERS, SEEDS)
 def test_kernels_equal_the_reference(task, order, seed):
     """Order, masks, gains, levels, observations and assignments of a random episode."""
     problem, plain, rng = problem_of(task, order), Steps(task, order), np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def test_both_rewards_return_the_speedup_of_the_plan(task, order, seed):
 
 
 @examples(100)
-@given(tasks(accelerator=small_chips("resident")), ORDERS, SEEDS)
+@given(tasks(programs() | programs_with_pairs(), small_chips("resident")), ORDERS, SEEDS)
 def test_where_weights_stay_all_bytes_are_granted(task, order, seed):
     """The compiler moves tensors for want of an address only; if it moves none, the estimate is the plan's latency."""
     problem, rng = problem_of(task, order), np.random.default_rng(seed)

@@ -138,7 +138,21 @@ class Steps:
 
     def free(self, level: int, op: int) -> int:
         taken = sum(self.held(entry, op) for entry, got in self.levels.items() if got == level)
-        return self.room(level, op) - taken
+        return self.room(level, op) - taken + self.shared(level, op, self.levels)
+
+    def shared(self, level: int, op: int, levels: dict[int, int]) -> int:
+        """Bytes of operands in whose place results lie, if both are in a level; the first pairs count."""
+        there = {tensor for entry, got in levels.items() if got == level for tensor in self.members[entry]}
+        ends = set[int]()
+        for operand, result, at in self.task.program.handovers.tolist():
+            if at == op and {operand, result} <= there and not ends & {operand, ~result}:
+                ends |= {operand, ~result}
+        return sum(self.size[operand] for operand in ends if operand >= 0)
+
+    def free_with(self, level: int, op: int) -> int:
+        """Bytes that are free or that the next entry would share."""
+        with_entry = {**self.levels, self.entry: level}
+        return self.free(level, op) + self.shared(level, op, with_entry) - self.shared(level, op, self.levels)
 
     def legal(self) -> list[int]:
         if self.over:
@@ -150,7 +164,7 @@ class Steps:
             return True
         if self.own(level) is None:
             return False
-        return all(self.held(self.entry, op) <= self.free(level, op) for op in self.ops_of(self.entry))
+        return all(self.held(self.entry, op) <= self.free_with(level, op) for op in self.ops_of(self.entry))
 
     def estimate(self) -> int:
         return self.latency(self.levels)
@@ -231,12 +245,13 @@ class Steps:
     def level_features(self, level: int, mean_op: float) -> list[float]:
         capacity, count = max(self.capacity(level), 1), len(self.ops)
         held = sum(self.held(entry, op) for entry, got in self.levels.items() if got == level for op in self.ops)
+        held -= sum(self.shared(level, op, self.levels) for op in self.ops)
         least = min(self.free(level, op) for op in self.ops)
         about_all = [held / (capacity * count), 1 - least / capacity]
         if self.over:
             return [0.0, 0.0, 0.0, 0.0, *about_all]
         ops = self.ops_of(self.entry)
-        fewest, most = min(self.free(level, op) for op in ops), max(self.held(self.entry, op) for op in ops)
+        fewest, most = min(self.free_with(level, op) for op in ops), max(self.held(self.entry, op) for op in ops)
         optimistic = {**self.levels, **{other: self.fastest(other) for other in self.undecided}}
         return [
             fewest / capacity,

@@ -24,7 +24,7 @@ ESTIMATE: Final = 1
 MASK: Final = 2
 """Levels that have room for the next entry as bits, 1 << level; 0 once the episode is over."""
 FREE: Final = 3
-"""Fewest bytes that are free during the next entry's life; one field for each of the two fast levels."""
+"""Fewest bytes that are free during the next entry's life, or that it would share; a field for each fast level."""
 SAVED: Final = 5
 """Time that the next entry saves there, against the backing memory, while undecided entries are in that; two fields."""
 MISSED: Final = 7
@@ -119,6 +119,46 @@ def entry_times(tables, level, cursor, entry):
 
 
 @kernel(borrows=True)
+def _share(ptr, pair, profile, state, entry, level, sign):
+    """Give back the bytes that an undecided entry would share with others in a level, or with -1 take them again.
+
+    Returns:
+        These bytes, each in one op: of an operand and a result in its place only one counts.
+    """
+    shared, begin, levels = np.int64(0), ptr[entry], state[HEAD:]
+    # `begin` is the first row of a group.
+    while begin < ptr[entry + 1]:
+        op, size, end = pair[begin, 0], pair[begin, 1], begin + pair[begin, 6]
+        # Once the entry is there, as many pairs as before have both ends there, or more.
+        count = _sharing(pair[begin:end], levels, level, entry) - _sharing(pair[begin:end], levels, level, -1)
+        if count > 0:
+            take(profile, op, op, -sign * count * size)
+            shared += count * size
+        begin = end
+    return shared
+
+
+@kernel(borrows=True)
+def _sharing(group, levels, level, further):
+    """Return how many pairs of a group lie in a level, one after the other, each tensor in one of them at most.
+
+    `levels` int64[>= E] are those of entries; the entry `further` is there too.
+    """
+    used, count = np.int64(0), 0
+    # Bit n of `used` says whether the group's pair n counts.
+    for index in range(len(group)):
+        operand, result = group[index, 2], group[index, 3]
+        counts = (operand == further or levels[operand] == level) and (result == further or levels[result] == level)
+        for earlier in range(index):
+            met = group[earlier, 4] == group[index, 4] or group[earlier, 5] == group[index, 5]
+            counts &= not (met and used >> earlier & 1)
+        if counts:
+            used |= np.int64(1) << index
+            count += 1
+    return count
+
+
+@kernel(borrows=True)
 def _prepare(tables, state):
     """Fill in the fields about the next entry; zeros once there is none."""
     entry = state[CURSOR]
@@ -126,13 +166,18 @@ def _prepare(tables, state):
     if entry == len(tables.decision):
         return
     state[MASK] = 1 << BACKING
+    paired = tables.pair_ptr[entry] < tables.pair_ptr[entry + 1]
     for level in range(2):
         profile, fewest, fits = profile_of(tables, state, level), _PLENTY, tables.capacity[level] > 0
+        if paired:
+            _share(tables.pair_ptr, tables.pair, profile, state, entry, level, 1)
         # Segments of one entry do not overlap, so that each is looked up by itself.
         for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
             free = fewest_free(profile, tables.segment_first[segment], tables.segment_last[segment])
             fits &= free >= tables.segment_bytes[segment]
             fewest = min(fewest, free)
+        if paired:
+            _share(tables.pair_ptr, tables.pair, profile, state, entry, level, -1)
         state[FREE + level] = fewest
         if fits:
             state[MASK] |= 1 << level
@@ -173,6 +218,8 @@ def step_state(tables, state, action):
                 tables.segment_bytes[segment],
             )
         state[TAKEN + level] += tables.byte_ops[entry]
+        if tables.pair_ptr[entry] < tables.pair_ptr[entry + 1]:
+            state[TAKEN + level] -= _share(tables.pair_ptr, tables.pair, profile, state, entry, level, 1)
     state[HEAD + entry] = level
     state[ESTIMATE] -= gain
     state[CURSOR] = entry + 1

@@ -6,17 +6,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints
+from memplace_env.program.program import Ints, Program
 
 FAST, MIDDLE, BACKING = 0, 1, 2
 """The three levels that every chip has here; they are the actions. A chip with two levels has no middle one."""
 
 LEVELS: Final = 3
 """Number of these levels."""
+
+MOST_PAIRS: Final = 62
+"""Pairs of a group that are looked at: as many as fit into the bits of a number. No known op has as many."""
 
 
 class StepTables(NamedTuple):
@@ -36,6 +41,9 @@ class StepTables(NamedTuple):
         entry_op: int64, ops, each once for an entry.
         use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
         use_entry: int64[U], entry of the used tensor; -1 where the tensor stays in the backing memory.
+        pair_ptr: int64[E + 1], entry e may share bytes by the rows pair_ptr[e]..pair_ptr[e + 1] - 1 of `pair`.
+        pair: int64[X, 7], results that may take the place of operands, in groups that have no tensor in common: op, bytes
+            of each, entry of the operand, of the result, both tensors, and the number of rows of the group.
         costs: those of the task; `use_ps` and `latency_ps` with three levels.
         capacity: int64[2], bytes of the fast and of the middle level that blocks can lie in; 0 without a middle one.
         free: int64[2, T], bytes of them that are free in each op before any decision.
@@ -57,6 +65,8 @@ class StepTables(NamedTuple):
     entry_op: Ints
     use_ptr: Ints
     use_entry: Ints
+    pair_ptr: Ints
+    pair: Ints
     costs: Costs
     capacity: Ints
     free: Ints
@@ -103,7 +113,7 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     segments = _segments(task, entry_of, entries)
     lengths = np.array([len(rows) for rows in segments], dtype=np.int64)
     first, last, size = np.array([row for rows in segments for row in rows], dtype=np.int64).reshape(-1, 3).T.copy()
-    free = _free_bytes(task)
+    free, shared = _free_bytes(task), _pairs(program, entry_of, entries)
     segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
     used = use_entry >= 0
@@ -122,6 +132,8 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
         entry_op=pairs[:, 1].copy(),
         use_ptr=program.use_ptr.astype(np.int64),
         use_entry=use_entry,
+        pair_ptr=np.append(0, np.cumsum([len(rows) for rows in shared], dtype=np.int64)),
+        pair=np.array([row for rows in shared for row in rows], dtype=np.int64).reshape(-1, 7),
         costs=costs._replace(use_ps=_three_levels(costs.use_ps), latency_ps=_three_levels(costs.latency_ps)),
         capacity=free.max(axis=1),
         free=free,
@@ -149,6 +161,25 @@ def _segments(task: Task, entry_of: Ints, entries: int) -> list[list[tuple[int, 
         ranges = zip(ops[:-1], ops[1:], held[:-1], strict=True)
         segments.append([(begin, end - 1, size) for begin, end, size in ranges if size])
     return segments
+
+
+def _pairs(program: Program, entry_of: Ints, entries: int) -> list[list[tuple[int, ...]]]:
+    """Return the rows of each entry in `StepTables.pair`: the groups in which it has a tensor."""
+    rows: list[list[tuple[int, ...]]] = [[] for _ in range(entries)]
+    pairs = program.handovers[(entry_of[program.handovers[:, :2]] >= 0).all(axis=1)]
+    # A node for each tensor as an operand, and one for it as a result.
+    nodes = pairs[:, :2] + (0, program.num_tensors)
+    joined = coo_array((np.ones(len(nodes)), nodes.T), (2 * program.num_tensors,) * 2)
+    label = connected_components(joined, directed=False)[1][nodes[:, 0]]
+    for group in np.unique(label).tolist():
+        of_group = pairs[label == group][:MOST_PAIRS]
+        ends = [
+            (op, int(program.tensor_bytes[operand]), *entry_of[[operand, result]].tolist(), operand, result, len(of_group))
+            for operand, result, op in of_group.tolist()
+        ]
+        for entry in sorted({entry for row in ends for entry in row[2:4]}):
+            rows[entry] += ends
+    return rows
 
 
 def _free_bytes(task: Task) -> Ints:

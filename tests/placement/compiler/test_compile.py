@@ -19,8 +19,11 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from tests.references.reference_compiler import compile_levels
-from tests.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
+from tests.strategies import programs, programs_with_idle_ops, programs_with_pairs, tasks, tensor_levels
 from tests.thorough import examples
+
+
+IDLE_OR_PAIRED = programs_with_idle_ops() | programs_with_pairs(programs_with_idle_ops())
 
 
 def evaluate(task, wanted, threads=None):
@@ -30,7 +33,7 @@ def evaluate(task, wanted, threads=None):
 
 
 @examples(300)
-@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+@given(tasks(IDLE_OR_PAIRED), st.sampled_from(ORDERS), st.data())
 def test_kernel_equals_reference(task, order, data):
     levels = data.draw(tensor_levels(task))
     compiled = place_levels(task, levels, order)
@@ -40,7 +43,7 @@ def test_kernel_equals_reference(task, order, data):
 
 
 @examples(200)
-@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+@given(tasks(IDLE_OR_PAIRED), st.sampled_from(ORDERS), st.data())
 def test_kernel_equals_reference_where_blocks_are_a_crowd(task, order, data):
     levels = np.array(data.draw(tensor_levels(task)), dtype=np.int64)
     schedule = schedule_of(task, order)
@@ -69,7 +72,7 @@ def test_a_program_is_crowded_where_lists_are_given_up(name):
 
 
 @examples(200)
-@given(tasks(programs(100)), st.sampled_from(ORDERS), st.data())
+@given(tasks(programs(100) | programs_with_pairs(programs(100))), st.sampled_from(ORDERS), st.data())
 def test_plans_are_valid(task, order, data):
     plan, moved = place_levels(task, data.draw(tensor_levels(task)), order)
     assert violations(task, plan) == []
@@ -77,7 +80,7 @@ def test_plans_are_valid(task, order, data):
 
 
 @examples(150)
-@given(tasks(), st.data())
+@given(tasks(programs() | programs_with_pairs()), st.data())
 def test_the_batch_kernel_says_what_the_simulator_says(task, data):
     rows = [data.draw(tensor_levels(task)) for _ in range(3)]
     batch = evaluate(task, rows)
