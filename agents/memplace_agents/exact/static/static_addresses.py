@@ -38,13 +38,13 @@ def placed(task: Task, level: Ints, clock: Clock) -> Placed:
     if complete:
         return Placed(complete[:1], [])
     blocks = lives(task, level)
-    offset, conflicts = _offsets(task, blocks, clock)
+    offset, conflicts = offsets(task, blocks, clock)
     if conflicts:
         return Placed([plan for plan, _ in compiled], conflicts)
     return Placed([plan_of_levels(task, blocks.level, offset, blocks.copy_start)], [])
 
 
-def _offsets(task: Task, blocks: Lives, clock: Clock) -> tuple[Ints, list[Conflict]]:
+def offsets(task: Task, blocks: Lives, clock: Clock | None = None) -> tuple[Ints, list[Conflict]]:
     """Return an offset for each tensor, int64[K], and the conflicts of those without one, as `pack` does.
 
     Results lie in place only in ops that would overflow otherwise, then wherever they may. What has no addresses then
@@ -97,7 +97,7 @@ def _heads(task: Task, blocks: Lives, *, needed: bool) -> Ints:
 
 
 def _joined(task: Task, blocks: Lives, head: Ints) -> Ints:
-    """Return the rows of `Lives.rows` with the life of each chain in that of its head, and the others out of the way."""
+    """Return the rows of `Lives.rows`, in which the head of a chain lives as long as that, the others in no level."""
     last = blocks.last.copy()
     np.maximum.at(last, head, blocks.last)
     level = np.where(head == np.arange(len(head)), blocks.level, task.backing)
