@@ -96,6 +96,18 @@ def test_games(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
 
 
+@examples(300, share=10)
+@given(tasks_in_place(ops=3))
+def test_plans_that_move_tensors_with_results_in_place(task):
+    check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
+
+
+@examples(500, share=10)
+@given(tasks_in_place(ops=5, levels=2, weights="streamed"))
+def test_games_with_results_in_place(task):
+    check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
+
+
 @examples(400)
 @given(tiny_tasks(ops=4, levels=3), st.data())
 def test_no_valid_plan_beats_the_exhaustive_search(task, data):

@@ -94,11 +94,9 @@ def test_profiles_and_features_by_definition(task, data):
     layout, state, now = problem.layout, states[0], min(states[0, OP], program.num_ops - 1)
     capacity, expected = problem.tables.capacity, np.zeros((64, 64), dtype=int)
     for block in range(state[BLOCKS]):
-        given = -2 - state[layout.arrived + block]
+        first = state[layout.start + block] + (state[layout.arrived + block] < -1)  # else the operand is drawn there
         low, size = state[layout.offset + block], program.tensor_bytes[state[layout.tensor + block]]
-        for op in range(
-            max(state[layout.start + block] + (given >= 0), now - 63), min(state[layout.committed_until + block], now) + 1
-        ):
+        for op in range(max(first, now - 63), min(state[layout.committed_until + block], now) + 1):
             for address in range(64):
                 bottom, top = address * capacity, (address + 1) * capacity
                 part = min((low + size) * 64, top) - max(low * 64, bottom)

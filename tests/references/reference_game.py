@@ -103,9 +103,11 @@ class Game(Position):
         ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, op, last)
         for use, result in program.inplace.tolist():
             block = self.block(int(program.use_tensor[use]))
-            if result == self.use and block and self.setting.last_op(block.tensor) == op == self.held_until(block):
-                if block.top <= ceiling and not any(self.taken(block, by) for by in self.blocks):
-                    return block.offset
+            if result != self.use or not block or block.top > ceiling:
+                continue
+            ends = self.setting.last_op(block.tensor) == op == self.held_until(block)
+            if ends and not any(self.taken(block, by) for by in self.blocks):
+                return block.offset
         return None
 
     # Time of the backing memory's port.

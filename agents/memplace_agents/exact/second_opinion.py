@@ -127,8 +127,8 @@ class Audit:
 
     def _of_moving(self, held: bool = False) -> Answer:
         """Ask the program of plans that move tensors; if `held`, of those among them that move none."""
-        if not is_tractable(self._task) or len(self._task.program.handovers):
-            return "open"  # the program lays no result in an operand's place
+        if not is_tractable(self._task):
+            return "open"
         search = Search(self._task, self._offer, self.clock, lambda _: None)
         search.detail = Detail(held=True) if held else linear_bound(self._task, self.clock).rows
         search.detail |= lengths_of_copies(self._task, self._plan)

@@ -57,6 +57,9 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     - 1 NoCopy: use the operand where it lies in fast memory, or make the result there, and no more.
     - 2 Drop: read the operand from the backing memory, or write the result there.
 
+    A result that is made in fast memory and may take an operand's place (`in_place`) does so where that ends with its
+    op and is on no way back; then it needs no other room.
+
     The mask marks the legal ones. An illegal action is replaced by Drop; if that is illegal too or has to wait by
     NoCopy, or else Copy. `info` reports it.
 

@@ -131,8 +131,8 @@ def _wait(tables, layout, state, action):
     if tables.use_is_result[use]:
         if action == DROP:
             return np.int64(0)
-        ceiling = tables.ceiling[use, LASTING if action == COPY else PASSING]
-        until = room_after(tables, layout, state, ceiling)
+        ceiling = tables.room[use, LASTING if action == COPY else PASSING]
+        until = room_after(tables, layout, state, tables.size[tensor], ceiling)
         return np.int64(backlog(tables, layout, state, until))
     if action == DROP:
         if state[layout.valid_from + tensor] <= op:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD, USE
+from memplace_env.envs.malloc_game.state import BLOCKS, GIVERS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD, USE
 
 BEGIN, END, BELOW, ABOVE = 0, 1, 2, 3
 """Columns of gaps: their addresses, and until which op the neighbours at either end are live."""
@@ -30,7 +30,7 @@ FOR_EVER: Final = 2 * NEVER
 @kernel(borrows=True, forceinline=True)
 def ceiling_from(tables, use, start):
     """Address below which the block of a copy must lie that comes in for a use, from op `start` on."""
-    ceiling = tables.ceiling[use, PASSING]
+    ceiling = tables.room[use, PASSING]
     # The table covers op use_op - 1 onwards; add what ops start..use_op - 2 reserve.
     for op in range(start, tables.use_op[use] - 1):
         ceiling = min(ceiling, tables.usable[op])
@@ -65,15 +65,9 @@ def given_block(tables, layout, state, ceiling, until):
 
     It ends with the op, unless a copy is still to come out of it or another result has taken it.
     """
-    use = state[USE]
-    first, end = tables.giver_ptr[use], tables.giver_ptr[use + 1]
-    return np.int64(-1) if first == end else _first_given(layout, state, tables.giver[first:end], ceiling, until)
-
-
-@kernel(borrows=True)
-def _first_given(layout, state, givers, ceiling, until):
-    for tensor in givers:
-        if state[layout.intact + tensor] == 0:
+    for column in range(GIVERS, tables.room.shape[1]):
+        tensor = tables.room[state[USE], column]
+        if tensor < 0 or state[layout.intact + tensor] == 0:
             continue
         block = state[layout.block + tensor]
         last = state[layout.committed_until + block]
@@ -85,12 +79,11 @@ def _first_given(layout, state, givers, ceiling, until):
 
 
 @kernel(borrows=True, forceinline=True)
-def place_of_result(tables, layout, state, ceiling, until):
+def place_of_result(tables, layout, state, size, ceiling, until):
     """Return (offset, block whose place it takes) of the current op's next result, -1 each if there is none."""
     given = given_block(tables, layout, state, ceiling, until)
     if given >= 0:
         return state[layout.offset + given], given
-    size = tables.size[tables.use_tensor[state[USE]]]
     return fit(layout, state, size, ceiling, state[OP], until), given
 
 

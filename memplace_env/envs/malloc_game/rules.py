@@ -104,15 +104,15 @@ def play(tables, layout, state, action):
 @kernel(borrows=True, forceinline=True)
 def _make(tables, layout, state, tensor, action):
     """The current op makes a result."""
-    op = state[OP]
+    op, size = state[OP], tables.size[tensor]
     if action == DROP:
         state[layout.valid_from + tensor] = op + 1
         return
-    ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
-    offset, given = place_of_result(tables, layout, state, ceiling, 0)
+    ceiling = tables.room[state[USE], LASTING if action == COPY else PASSING]
+    offset, given = place_of_result(tables, layout, state, size, ceiling, 0)
     if offset < 0:
-        wait_for(tables, layout, state, room_after(tables, layout, state, ceiling))
-        offset, given = place_of_result(tables, layout, state, ceiling, 0)
+        wait_for(tables, layout, state, room_after(tables, layout, state, size, ceiling))
+        offset, given = place_of_result(tables, layout, state, size, ceiling, 0)
     place(tables, layout, state, tensor, op, offset)
     if given >= 0:
         state[layout.arrived + state[layout.block + tensor]] = -2 - given
@@ -161,11 +161,14 @@ def _commit(tables, layout, state, tensor):
 
 
 @kernel(borrows=True, forceinline=True)
-def room_after(tables, layout, state, ceiling):
+def room_after(tables, layout, state, size, ceiling):
     """Return the index in the queue before which write-backs must end for a result to find room; 0 if none must."""
-    # One more write-back per pass, oldest first; ends since the action is legal only if `waitable` ones suffice.
     until = 0
-    while not _has_place(tables, layout, state, ceiling, until):
+    # One more write-back per pass, oldest first; ends since the action is legal only if `waitable` ones suffice.
+    while (
+        not has_room(layout, state, size, ceiling, state[OP], until)
+        and given_block(tables, layout, state, ceiling, until) < 0
+    ):
         until = max(until, state[QUEUE_HEAD]) + 1
     return until
 
@@ -180,15 +183,15 @@ def preview(tables, layout, state):
     """
     use, op = state[USE], state[OP]
     tensor = tables.use_tensor[use]
-    none = np.int64(-1)
+    size, none = tables.size[tensor], np.int64(-1)
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
-        until, ceiling = np.int64(0), tables.ceiling[use, PASSING]
-        offset, _ = place_of_result(tables, layout, state, ceiling, until)
+        until, ceiling = np.int64(0), tables.room[use, PASSING]
+        offset, _ = place_of_result(tables, layout, state, size, ceiling, until)
         if offset < 0:
-            until = room_after(tables, layout, state, ceiling)
-            offset, _ = place_of_result(tables, layout, state, ceiling, until)
+            until = room_after(tables, layout, state, size, ceiling)
+            offset, _ = place_of_result(tables, layout, state, size, ceiling, until)
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
@@ -197,7 +200,7 @@ def preview(tables, layout, state):
     if state[MASK] >> COPY & 1 == 0:
         return none, none, np.int64(0)
     start, wait = copy_window(tables, layout, state, tensor)
-    offset = fit(layout, state, tables.size[tensor], ceiling_from(tables, use, start), start, 0)
+    offset = fit(layout, state, size, ceiling_from(tables, use, start), start, 0)
     return np.int64(start), offset, np.int64(wait)
 
 
@@ -294,9 +297,9 @@ def _find_legal(tables, layout, state):
     if tables.use_is_result[use]:
         # A copied result must lie below what ops after its last use reserve, too, as its write-back has no fixed end.
         # NoCopy must not be the last use of a graph output; Copy must serve a later use or a graph output.
-        can_keep = can_copy = _finds_room(tables, layout, state, tables.ceiling[use, PASSING])
-        if can_copy and tables.ceiling[use, LASTING] < tables.ceiling[use, PASSING]:
-            can_copy = _finds_room(tables, layout, state, tables.ceiling[use, LASTING])
+        can_keep = can_copy = _finds_room(tables, layout, state, tables.size[tensor], tables.room[use, PASSING])
+        if can_copy and tables.room[use, LASTING] < tables.room[use, PASSING]:
+            can_copy = _finds_room(tables, layout, state, tables.size[tensor], tables.room[use, LASTING])
         can_keep = can_keep and (later or not output)
         can_copy = can_copy and (later or output)
         can_drop = True
@@ -312,7 +315,7 @@ def _find_legal(tables, layout, state):
         # An operand that is not in fast memory. A copy that takes no time would have no window; `in_time` means that
         # it may begin before the op, late or not, and the op before must leave room for it.
         in_time = tables.costs.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
-        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING], op - 1, 0)
+        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.room[use, PASSING], op - 1, 0)
         can_keep = False
         can_drop = state[layout.valid_from + tensor] <= op
     state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
@@ -321,22 +324,15 @@ def _find_legal(tables, layout, state):
 @kernel(borrows=True, forceinline=True)
 def _may_stay(tables, layout, state, tensor):
     """Return whether the tensor's block lies below what all later ops reserve, so that it may be held to the end."""
-    return state[layout.top + state[layout.block + tensor]] <= tables.ceiling[state[USE], LASTING]
+    return state[layout.top + state[layout.block + tensor]] <= tables.room[state[USE], LASTING]
 
 
 @kernel(borrows=True, forceinline=True)
-def _finds_room(tables, layout, state, ceiling):
+def _finds_room(tables, layout, state, size, ceiling):
     """Return whether a result fits into fast memory, now or after waiting for all write-backs that can be."""
-    if _has_place(tables, layout, state, ceiling, 0):
+    if has_room(layout, state, size, ceiling, state[OP], 0):
         return True
     until = waitable(layout, state)
-    return until > state[QUEUE_HEAD] and _has_place(tables, layout, state, ceiling, until)
-
-
-@kernel(borrows=True, forceinline=True)
-def _has_place(tables, layout, state, ceiling, until):
-    """Return whether there is room for a result, or an operand gives its own."""
-    size = tables.size[tables.use_tensor[state[USE]]]
-    return has_room(layout, state, size, ceiling, state[OP], until) or (
-        given_block(tables, layout, state, ceiling, until) >= 0
-    )
+    if until > state[QUEUE_HEAD] and has_room(layout, state, size, ceiling, state[OP], until):
+        return True
+    return given_block(tables, layout, state, ceiling, until) >= 0

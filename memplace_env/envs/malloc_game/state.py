@@ -55,8 +55,8 @@ BACKING_PS: Final = 14
 HEAD: Final = 15
 """Number of these fields."""
 
-PASSING, LASTING = 0, 1
-"""Columns of `Tables.ceiling`."""
+PASSING, LASTING, GIVERS = 0, 1, 2
+"""Columns of `Tables.room`; `GIVERS` is the first of several."""
 
 
 class Tables(NamedTuple):
@@ -72,10 +72,10 @@ class Tables(NamedTuple):
         size: int64[K], bytes.
         capacity: bytes of the fast level.
         usable: int64[T], bytes of the fast level below what each op reserves for itself.
-        giver_ptr, giver: int64[U + 1], int64[H], the operands giver[giver_ptr[u]]..giver[giver_ptr[u + 1] - 1] end with
-            the op whose result use u makes, which may take their place.
-        ceiling: int64[U, 2], minimum of `usable` from a result's op on, or from the op before an operand's: column
-            PASSING until the tensor's last use, or to the end for results that are graph outputs; LASTING to the end.
+        room: int64[U, 2 + n], where the block of a use may lie: below the minimum of `usable` from a result's op on, or
+            from the op before an operand's, which is column PASSING until the tensor's last use, or to the end for
+            results that are graph outputs, and LASTING to the end; from GIVERS on, the operands in whose place the
+            result may be made, then -1.
         costs: those of the task.
         rest_ps: int64[T + 1], time of ops t..T - 1 with everything in the backing memory.
     """
@@ -91,9 +91,7 @@ class Tables(NamedTuple):
     size: Ints
     capacity: int
     usable: Ints
-    giver_ptr: Ints
-    giver: Ints
-    ceiling: Ints
+    room: Ints
     costs: Costs
     rest_ps: Ints
 
@@ -115,9 +113,6 @@ def game_tables(task: Task) -> Tables:
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
     capacity = accelerator.levels[0].capacity_bytes
     usable = capacity - costs.reserved_bytes[:, 0]
-    made = program.first_use[program.handovers[:, 1]]
-    by_use = np.argsort(made, kind="stable")
-    made, given = made[by_use], program.handovers[by_use]
     return Tables(
         use_ptr=program.use_ptr,
         use_op=program.use_op,
@@ -130,16 +125,23 @@ def game_tables(task: Task) -> Tables:
         size=program.tensor_bytes,
         capacity=capacity,
         usable=usable,
-        giver_ptr=np.searchsorted(made, np.arange(program.num_uses + 1)),
-        giver=given[:, 0].copy(),
-        ceiling=_ceilings(program, usable),
+        room=np.concatenate([_ceilings(program, usable), _givers(program)], axis=1),
         costs=costs,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
     )
 
 
+def _givers(program: Program) -> Ints:
+    """Return the columns of `Tables.room` from GIVERS on."""
+    givers: list[list[int]] = [[] for _ in range(program.num_uses)]
+    for operand, result, _ in program.handovers.tolist():
+        givers[program.first_use[result]].append(operand)
+    most = max(map(len, givers), default=0)
+    return np.array([row + [-1] * (most - len(row)) for row in givers], dtype=np.int64).reshape(program.num_uses, most)
+
+
 def _ceilings(program: Program, usable: Ints) -> Ints:
-    """Return `Tables.ceiling`."""
+    """Return the columns PASSING and LASTING of `Tables.room`."""
     to_the_end = program.use_is_result & (program.tensor_kind == TensorKind.OUTPUT)[program.use_tensor]
     first = np.maximum(program.use_op - ~program.use_is_result, 0)
     last = np.where(to_the_end, program.num_ops - 1, program.use_op[program.last_use[program.use_tensor]])

@@ -48,7 +48,7 @@ def _search(tables, layout, state, tensor, limit):
     if lacking <= 0 or first == earliest:
         return start, max(lacking, 0)
     gaps = new_gaps(state[LIVE] + state[PAST])
-    ceiling = tables.ceiling[state[USE], PASSING]
+    ceiling = tables.room[state[USE], PASSING]
     count = find_gaps(layout, state, size, ceiling, first, 0, layout.committed_until, gaps)
     older = state[PAST] - 1
     # Invariant: `gaps` fit a block from op `first` to the current one; `lacking` is what a copy from `start` lacks, and

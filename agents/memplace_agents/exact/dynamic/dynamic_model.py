@@ -9,7 +9,8 @@ anything does), in each fast level l:
                   backing memory as far as it has been sent: neither reads from there nor copies get ahead of that
     room          in each op, blocks that stay or are used, copies on their way in (whole blocks, of which a linear
                   program sees the share that has arrived), and results that are not yet sent wholly: together at most
-                  the level's capacity less what the op reserves
+                  the level's capacity less what the op reserves, and as much more as results take of an operand's
+                  place: at most the share of either's block that is here, and each gives and takes once
     an op         time >= what it computes, and what the ports take by the cost table, added up if they are serial
     the port      of the backing memory: what the op's uses, copies in and write-backs take of it <= time
 
@@ -64,6 +65,11 @@ class DynamicModel(NamedTuple):
     occupants: list[Occupants]
     op: Ints
     weighed: dict[WeighedRow, int]
+
+    @property
+    def given(self) -> Ints:
+        """int64[N], the columns of results that take an operand's place."""
+        return np.concatenate([occupants.given[:, 3] for occupants in self.occupants])
 
     def copying(self, use: int, level: int) -> slice:
         """Return the columns of the copy for a use, which must have one."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.address_search import pack
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
@@ -16,6 +15,7 @@ from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, onl
 from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
 from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
+from memplace_agents.exact.in_place import pack_chains
 from memplace_agents.exact.proving_search import Claim
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -147,7 +147,7 @@ class Search:
                 if clock.up:
                     break
                 continue
-            offset, conflicts = pack(self.task, schedule.blocks, clock, explain=False)
+            offset, conflicts, _ = pack_chains(self.task, schedule.blocks, clock, explain=False)
             if not conflicts:
                 self._keep(Decisions.of_values(model, values), schedule.plan(self.task, offset))
             break

@@ -12,6 +12,7 @@ from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
 from memplace_agents.exact.highs import FEASIBLE, Floats, LinearProgram, relax, uninterrupted
+from memplace_agents.exact.in_place import heads, joined
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -118,7 +119,8 @@ def missing_detail(model: DynamicModel, values: Floats, schedule: DynamicSchedul
 def _overfull(model: DynamicModel, values: Floats, schedule: DynamicSchedule) -> Detail:
     """Return partial copies and write-backs in ops whose whole blocks exceed the level."""
     copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
-    over = np.array([_overfull_ops(model, schedule, level) for level in range(model.task.backing)])
+    blocks = joined(model.task, schedule.blocks, heads(model.task, schedule.blocks, needed=False))
+    over = np.array([_overfull_ops(model, blocks, level) for level in range(model.task.backing)])
     for use, level in np.argwhere(model.columns.copied >= 0).tolist():
         share, begin = values[model.copying(use, level)], int(model.columns.window[use])
         shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin : begin + len(share)]
@@ -131,10 +133,10 @@ def _overfull(model: DynamicModel, values: Floats, schedule: DynamicSchedule) ->
     return Detail(frozenset(copies), frozenset(sends))
 
 
-def _overfull_ops(model: DynamicModel, schedule: DynamicSchedule, level: int) -> Ints:
-    """Return the ops in which the blocks of a schedule exceed the level, bool[T+1]."""
+def _overfull_ops(model: DynamicModel, blocks: Ints, level: int) -> Ints:
+    """Return the ops in which blocks, int64[A, 4], exceed the level, bool[T+1]."""
     task, size = model.task, model.task.program.tensor_bytes
-    tensor, _, first, last = schedule.blocks[schedule.blocks[:, 1] == level].T
+    tensor, _, first, last = blocks[blocks[:, 1] == level].T
     change = np.zeros(task.program.num_ops + 2, dtype=np.int64)
     np.add.at(change, first, size[tensor])
     np.add.at(change, last + 1, -size[tensor])

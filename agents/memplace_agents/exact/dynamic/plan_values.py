@@ -50,6 +50,12 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
         if use >= 0 and columns.copied[use, target] >= 0:
             first, last = columns.window[use], task.program.use_op[use] - 1
             values[model.copying(use, target)] = copies.shares(transfer, first, last)
+    given = np.array(plan.handed_over(task.program), dtype=np.int64).reshape(-1, 2)
+    handed = set(zip(*plan.allocations[given, 0].T.tolist(), plan.allocations[given[:, 0], 1].tolist(), strict=True))
+    for level, occupants in enumerate(model.occupants):
+        for operand, result, _, column in occupants.given.tolist():
+            both = columns.here[[model.uses.last[operand], model.uses.first[result]], level]
+            values[column] = (operand, result, level) in handed and values[both].all()
     served = np.zeros((task.program.num_ops, task.backing + 1), dtype=np.bool_)
     served[task.program.use_op, plan.use_level] = True
     values[columns.touches[columns.touches >= 0]] = served[columns.touches >= 0]
@@ -92,7 +98,7 @@ def _fill(model: DynamicModel, values: Floats) -> None:
     """Give the columns that follow from others, those beyond `Columns.total`, the least values that rows allow."""
     program, first = model.program, model.columns.total
     terms = program.matrix.tocoo()
-    raising = (terms.col >= first) & (terms.data > 0)
+    raising = (terms.col >= first) & (terms.data > 0) & ~np.isin(terms.col, model.given)
     row, column, factor = terms.row[raising], terms.col[raising], terms.data[raising]
     for _ in range(PASSES):
         missing = program.row_lower - program.matrix @ values

@@ -18,13 +18,17 @@ class Occupants(NamedTuple):
 
     Attributes:
         op, tensor, column: int64[n] each.
+        sign: int64[n], 1; -1 for a result whose place is counted as its operand's already.
         room: int64[T+1], bytes that blocks may take in each op.
+        given: int64[N, 4], operand, result, op and column of the latter: the result takes the operand's place.
     """
 
     op: Ints
     tensor: Ints
     column: Ints
+    sign: Ints
     room: Ints
+    given: Ints
 
     def at(self, op: int) -> slice:
         """Return the rows of an op."""
@@ -40,18 +44,18 @@ def add_room(draft: Draft, level: int) -> Occupants:
     memory = draft.task.accelerator.levels[level].capacity_bytes
     size, scale = draft.program.tensor_bytes, CAPACITY / memory
     occupants = _occupants_of(draft, level, draft.task.room_bytes(level))
-    op, tensor, column, room = occupants
+    op, tensor, column, sign, room, _ = occupants
     row = draft.rows.new(len(room), -scale * room)
-    draft.rows.add(row[op], column, -scale * size[tensor])
+    draft.rows.add(row[op], column, -scale * size[tensor] * sign)
     # No block that exceeds an op's room is there; the row above would allow a share of it.
-    large = np.flatnonzero(size[tensor] > room[op])
+    large = np.flatnonzero((size[tensor] > room[op]) & (sign > 0))
     draft.rows.add(draft.rows.new(len(large)), column[large], -1)
     for key in sorted(row for row in draft.detail.weighed if row[0] == level):
         _, op_, function = key
         there = occupants.at(op_)
         (weight,) = weights_of([function], size[tensor[there]], int(room[op_]))
         row = draft.rows.new(1, -CAPACITY)
-        draft.rows.add(row, np.where(weight > 0, column[there], -1), -CAPACITY * weight)
+        draft.rows.add(row, np.where(weight > 0, column[there], -1), -CAPACITY * weight * sign[there])
         draft.weighed[key] = int(row[0])
     return occupants
 
@@ -64,9 +68,27 @@ def _occupants_of(draft: Draft, level: int, room: Ints) -> Occupants:
         parts.append((ops, np.full(len(ops), tensor), np.full(len(ops), draft.columns.resident[tensor, level])))
     for tensor in range(draft.program.num_tensors):
         parts += [(op, np.full(len(op), tensor), column) for op, column in _occupants(draft, tensor, level)]
+    given, held = _handovers(draft, level), len(parts)
+    parts.append((given[:, 2], given[:, 1], given[:, 3]))
+    sign = np.repeat([1, -1], [sum(len(part[0]) for part in parts[:held]), len(given)])
     op, tensors, column = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.argsort(op, kind="stable")
-    return Occupants(op[order], tensors[order], column[order], room)
+    return Occupants(op[order], tensors[order], column[order], sign[order], room, given)
+
+
+def _handovers(draft: Draft, level: int) -> Ints:
+    """Return `Occupants.given`, after adding the columns, and rows: a block gives its place, and takes one, once."""
+    here, pairs = draft.columns.here[:, level], draft.program.handovers
+    uses = np.stack([draft.uses.last[pairs[:, 0]], draft.uses.first[pairs[:, 1]]], 1)
+    can = (here[uses] >= 0).all(axis=1)
+    pairs, uses = pairs[can], uses[can]
+    column = draft.new_columns(pairs[:, 2])
+    for ends in uses.T:
+        use, end = np.unique(ends, return_inverse=True)
+        row = draft.rows.new(len(use))
+        draft.rows.add(row, here[use])
+        draft.rows.add(row[end], column, -1)
+    return np.column_stack([pairs, column])
 
 
 def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, Ints]]:

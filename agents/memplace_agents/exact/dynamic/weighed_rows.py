@@ -24,10 +24,10 @@ MOST_SIZES = 64
 def violated_rows(model: DynamicModel, values: Floats) -> Detail:
     """Return the rows of `Detail.weighed` that a solution violates most, at most `MOST_ROWS` in each op."""
     size, weighed = model.task.program.tensor_bytes, set[WeighedRow]()
-    for level, (op, tensor, column, room) in enumerate(model.occupants):
-        share = values[column]
+    for level, (op, tensor, column, sign, room, _) in enumerate(model.occupants):
+        share = sign * values[column]
         # One entry for each op and size that is there, in order; its share adds up those of all blocks of that size.
-        there = np.flatnonzero((share > SHARE) & (size[tensor] <= room[op]))
+        there = np.flatnonzero((abs(share) > SHARE) & (size[tensor] <= room[op]))
         keys, which = np.unique(np.stack([op[there], size[tensor[there]]], 1), axis=0, return_inverse=True)
         total: Floats = np.bincount(which.reshape(-1), share[there], len(keys)).astype(np.float64)
         for rows in np.split(np.arange(len(keys)), np.flatnonzero(np.diff(keys[:, 0])) + 1):

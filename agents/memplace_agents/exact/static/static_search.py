@@ -68,8 +68,7 @@ class StaticSearch(ProvingSearch):
         """Run the rounds, then the program of copies where weights are streamed."""
         self.cuts.clear()
         self._rounds()
-        in_place = len(self.task.program.handovers) > 0  # that program lays no result in an operand's place
-        if not (self.closed or self._up or in_place) and self.task.streams_weights and is_tractable(self.task):
+        if not (self.closed or self._up) and self.task.streams_weights and is_tractable(self.task):
             self._hold()
 
     def _rounds(self) -> None:
