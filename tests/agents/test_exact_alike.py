@@ -17,13 +17,13 @@ from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
 from memplace_env.testing import RandomCosts
 from tests.by_hand import machine
-from tests.strategies import accelerators, programs
+from tests.strategies import accelerators, programs, programs_with_pairs
 from tests.thorough import examples
 
 
 @st.composite
 def sliced_tasks(draw):
-    program = draw(programs())
+    program = draw(programs() | programs_with_pairs())
     rows = np.stack([np.ones(program.num_tensors, dtype=np.int64), np.maximum(1, program.tensor_bytes // 8)], 1)
     halo = draw(st.integers(0, 1)) * np.ones(program.num_uses, dtype=np.int64)
     largest = int(program.tensor_bytes[program.is_placeable].max(initial=1))

@@ -1,17 +1,17 @@
 """Exact against exhaustion: all plans, with all addresses, of programs that are small enough."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import chain, combinations, permutations
 
 import numpy as np
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic
-from memplace_agents.exact.address_search import pack
 from memplace_agents.exact.exact_agent import LEAST_GAP
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import lives
+from memplace_agents.exact.static.static_addresses import offsets
 from memplace_agents.exact.static.static_model import build
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -119,31 +119,44 @@ def test_no_valid_plan_beats_the_exhaustive_search(task, data):
 
 
 def have_addresses(task, level):
-    """Return whether all blocks of a map find room, resident weights for good.
+    """Return whether all blocks of a map find room, resident weights for good, with any choice of results in place.
 
-    Blocks are taken in every order, each on top of those before that share an op with it.
+    Blocks are taken in every order, each on top of those before that share an op with it; a result in an operand's
+    place goes where that goes.
     """
     program = task.program
     weight = program.tensor_kind == TensorKind.WEIGHT
     first, last = np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
 
-    def stack(order, room):
+    def stack(order, room, head):
         height = np.zeros(program.num_ops + 1, dtype=np.int64)
         for block in order:
-            life = slice(first[block], last[block] + 1)
+            life = np.arange(first[block], last[head == block].max() + 1)
             height[life] = height[life].max() + program.tensor_bytes[block]
             if height[life].max() > room[life].min():
                 return False
         return True
 
-    return all(
-        any(stack(order, task.room_bytes(at)) for order in permutations(np.flatnonzero(level == at).tolist()))
-        for at in range(task.backing)
-    )
+    def fits(at, head):
+        own = np.flatnonzero((level == at) & (head == np.arange(len(head))))
+        return any(stack(order, task.room_bytes(at), head) for order in permutations(own.tolist()))
+
+    return all(any(fits(at, head) for head in choices_in_place(program, level)) for at in range(task.backing))
 
 
-@examples(75)
-@given(tiny_tasks(ops=4, weights="resident"))
+def choices_in_place(program, level):
+    """Yield for each choice of results in place the first tensor of each tensor's place, int64[K]."""
+    pairs = [pair for pair in program.handovers[:, :2].tolist() if level[pair[0]] == level[pair[1]]]
+    for chosen in chain.from_iterable(combinations(pairs, count) for count in range(len(pairs) + 1)):
+        if all(len(set(ends)) == len(chosen) for ends in zip(*chosen, strict=True)):
+            head = np.arange(program.num_tensors)
+            for operand, result in chosen:
+                head[result] = head[operand]
+            yield head
+
+
+@examples(150)
+@given(tiny_tasks(ops=4, weights="resident") | tasks_in_place(ops=4, weights="resident"))
 def test_proven_cuts_forbid_no_mapping_with_addresses(task):
     levels, model = all_mappings(task, most=MOST_MAPPINGS), build(task)
     assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
@@ -154,7 +167,7 @@ def test_proven_cuts_forbid_no_mapping_with_addresses(task):
         chosen = model.column[fast, level[fast]]
         columns[row, chosen[chosen >= 0]] = 1
     for level in levels:
-        for conflict in pack(task, lives(task, level).rows)[1]:
+        for conflict in offsets(task, lives(task, level))[1]:
             if conflict.proven and (model.alike.size == 1).all():
                 rows = cut(task, model, conflict, level)
                 assert (rows.matrix @ columns.T >= rows.lower[:, None] - 1e-9).all()

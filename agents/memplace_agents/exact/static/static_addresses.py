@@ -38,13 +38,13 @@ def placed(task: Task, level: Ints, clock: Clock) -> Placed:
     if complete:
         return Placed(complete[:1], [])
     blocks = lives(task, level)
-    offset, conflicts = _offsets(task, blocks, clock)
+    offset, conflicts = offsets(task, blocks, clock)
     if conflicts:
         return Placed([plan for plan, _ in compiled], conflicts)
     return Placed([plan_of_levels(task, blocks.level, offset, blocks.copy_start)], [])
 
 
-def _offsets(task: Task, blocks: Lives, clock: Clock) -> tuple[Ints, list[Conflict]]:
+def offsets(task: Task, blocks: Lives, clock: Clock | None = None) -> tuple[Ints, list[Conflict]]:
     """Return an offset for each tensor, int64[K], and the conflicts of those without one, as `pack` does.
 
     What has no addresses as chains might have some with other pairs: that is proven only where lives without the ops of

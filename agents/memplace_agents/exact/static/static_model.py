@@ -201,7 +201,7 @@ def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
 
 
 def _pairs(task: Task, groups: Alike, x: Ints, ordered: bool) -> tuple[Ints, Ints]:
-    """Return `given` and `halved` of `_Columns`: pairs in ops that would overflow if all that can be in a level were."""
+    """Return `given` and `halved` of `_Columns`, of ops that would overflow if all that can be there were."""
     operand, result, op = task.program.handovers.T
     first, last = lifetimes(task)
     parts = [np.empty((0, 5), dtype=np.int64)]
