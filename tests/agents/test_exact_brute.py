@@ -97,7 +97,7 @@ def test_games(task):
 
 
 @examples(300, share=10)
-@given(tasks_in_place(ops=3))
+@given(tasks_in_place(ops=4, levels=2))
 def test_plans_that_move_tensors_with_results_in_place(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
