@@ -46,6 +46,8 @@ KNOW_OVERHEAD = {
     "memplace_agents.exact.static.static_model",  # a linear program of the rule
     "memplace_agents.exact.static.static_solve",  # its sum
     "memplace_agents.exact.static.static_ties",  # bounds for its ops
+    "memplace_agents.exact.order.order_model",  # likewise, over all orders
+    "memplace_agents.exact.order.order_search",  # its sum
     "memplace_agents.exact.proving_search",  # adds what a program leaves out to its bound
     "memplace_agents.exact.second_opinion",  # likewise
     "memplace_agents.calibrated.cost_factors",  # multiplies it by a factor

@@ -1,4 +1,4 @@
-"""What is true in every order of a program's ops."""
+"""Facts that hold in every order of a program's ops."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ATTEMPTS = 2_000
 
 
 class Ground(NamedTuple):
-    """What orders are valued by, for T ops, K tensors, L levels. Lists are pairs: where each begins, and their items.
+    """Arrays that orders are valued by, for T ops, K tensors, L levels. Lists are pairs: where each begins, and items.
 
     Attributes:
         costs: those of the file's order; what ops reserve is in `own` and `ahead`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,9 +31,11 @@ MOST_ORDERS, STEPS = 300_000, 8e9
 """Most orders that annealing tries, and most of their tensors, counted twenty times, and uses: some ten seconds."""
 CHUNK = 500
 """Orders between two looks at the clock."""
-HEATS = ((3e-3, 2e-5), (1e-4, 1e-6))
-"""Fractions of the latency by which a worse order is accepted, at first and at last: of the chain that begins with the
-task's own order, and of the one that begins with few live bytes. Our choice, from trials on six programs."""
+HEATS = ((3e-3, 2e-5), (1e-3, 1e-5), (1e-4, 1e-6))
+"""Fractions of the latency by which a worse order is accepted, at first and at last: of a chain that begins with the
+task's own order, and of two that begin with few live bytes. Our choice, from trials on six programs."""
+TRIED = 2
+"""Orders of annealing that the exact agent plans in."""
 BOUND_WORK, PAIRS_WORK, EXACT_WORK = 10.0, 20.0, 15.0
 """Work of the bound over all orders, of the program of pairs, and of the exact agent in one order."""
 
@@ -148,28 +149,28 @@ class _Search:
                 return
             model = model.without_circles(answer.values)
 
-    def _annealed(self) -> Iterable[Ints]:
-        """Return the best order of each chain of annealing; the best chain's first."""
+    def _annealed(self) -> list[Ints]:
+        """Return the best orders of the chains of annealing, best first."""
         ground, program = ground_of(self.task, self.freedom), self.task.program
         assert self.best.report is not None
-        latency = self.best.report.latency_ps
-        starts = [np.arange(program.num_ops), memory_order(program)]
-        chunks = int(min(MOST_ORDERS, STEPS / (program.num_uses + 20 * program.num_tensors))) // CHUNK
+        latency, begun = self.best.report.latency_ps, self._left
+        own, few = np.arange(program.num_ops), memory_order(program)
+        count = int(min(MOST_ORDERS, STEPS / (program.num_uses + 20 * program.num_tensors))) // len(HEATS)
         found = []
-        stop = None if self._left is None else self._left
-        for seed, (start, ends) in enumerate(zip(starts, HEATS, strict=True)):
-            heats = latency * np.geomspace(*ends, CHUNK * (chunks * (2 - seed) // 3 + 1))
-            current, best, least = start.copy(), start.copy(), np.iinfo(np.int64).max
+        for seed, ends in enumerate(HEATS):
+            heats = latency * np.geomspace(*ends, CHUNK * (count // CHUNK + 1))
+            current = (few if seed else own).copy()
+            best, least = current.copy(), np.iinfo(np.int64).max
             for begin in range(0, len(heats), CHUNK):
-                chunk = best.copy()
+                chunk = current.copy()
                 value = anneal(ground, heats[begin : begin + CHUNK], SEED + 1000 * seed + begin, current, chunk)
                 self.orders += CHUNK
                 if value < least:
                     best, least = chunk, value
-                if stop is not None and self._left is not None and self._left < stop * (0.8 - 0.3 * seed):
+                if begun is not None and self._left is not None and self._left < begun * (1 - 0.2 * (seed + 1)):
                     break
             found.append((least, seed, best))
-        return [best for _, _, best in sorted(found, key=lambda item: item[:2])]
+        return [best for _, _, best in sorted(found, key=lambda item: item[:2])][:TRIED]
 
     def _try(self, order: Ints, share: float) -> None:
         """Let the exact agent plan in an order, and keep what is faster."""
