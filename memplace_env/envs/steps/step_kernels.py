@@ -65,7 +65,7 @@ def first_state(tables):
     return state
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def entry_times(tables, level, cursor, entry):
     """Return six times of all ops that use an entry, in ps, see the loop.
 
@@ -158,7 +158,7 @@ def _sharing(group, levels, level, further):
     return count
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def _prepare(tables, state):
     """Fill in the fields about the next entry; zeros once there is none."""
     entry = state[CURSOR]
