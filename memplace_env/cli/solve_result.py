@@ -113,7 +113,7 @@ class Result(SolutionSet):
         for line in baseline_lines(solution, self.baselines):
             console.print(line, style="dim", soft_wrap=True)
         console.print()
-        bound = bound_of(self.evaluated.report, solution.bound_s, self.formulation, piece)
+        bound = bound_of(self.evaluated.report, solution.bound_s, self.formulation, task.program)
         console.print(stage_results_table(self.baseline, self.stage_results, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.evaluated, bound, self.baseline), "")
         console.print(bottlenecks_table(task, self.evaluated), "")

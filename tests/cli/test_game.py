@@ -144,7 +144,7 @@ def test_a_bound_is_proven_after_a_search(
     is_faster = found["exact"] < found["greedy-player"]
     assert ("less; pass --agent exact or --agent portfolio to write one as fast." in shown) == is_faster
     assert (values["faster_plan"] is not None) == is_faster
-    assert "Bound: no plan of any kind is faster, proven. Traffic bound: no plan of any kind can beat" in shown
+    assert "no plan of any kind is faster, proven for this order of ops, without results in place. Traffic" in shown
     without = parsed(*asked, "--bound", 0)
     assert without["bound_s"] is without["gap"] is None
     told = " ".join(run(*asked, "--bound", 0).stdout.split())

@@ -58,4 +58,5 @@ def bytes_in_blocks(program: Program, plan: MemoryPlan, level: int) -> Ints:
     change = np.zeros(program.num_ops + 2, dtype=np.int64)
     np.add.at(change, start, program.tensor_bytes[tensor])
     np.add.at(change, end + 1, -program.tensor_bytes[tensor])
-    return np.asarray(change.cumsum()[:-1] - plan.shared_bytes(program, level + 1)[:, level])
+    levels = int(plan.allocations[:, 1].max(initial=level)) + 1
+    return np.asarray(change.cumsum()[:-1] - plan.shared_bytes(program, levels)[:, level])

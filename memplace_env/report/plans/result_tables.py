@@ -48,18 +48,22 @@ _PROVEN = {
 
 
 def bound_of(
-    report: Report, proven_s: float | None = None, formulation: str = "one-shot", piece: str = "tensor"
+    report: Report, proven_s: float | None = None, formulation: str = "one-shot", program: Program | None = None
 ) -> Bound:
     """Return the bound that an agent proved, in seconds, for plans of a formulation; without one the traffic bound.
 
-    `piece` is the word for what has one level in a one-shot plan, as `piece_of` returns it.
+    Those plans keep to the order of ops of `program`, and to the results in place that it allows.
     """
     if report.traffic_bound_ps == 1 and proven_s is None:  # what a simulator reports that knows none
         return Bound("traffic bound", math.nan, "No bound: the simulator reports none.")
     traffic = f"Traffic bound: no plan of any kind can beat {seconds(report.traffic_bound_s)}."
     if proven_s is None:
         return Bound("traffic bound", report.traffic_bound_s, traffic)
-    return Bound("bound", proven_s, f"Bound: {_PROVEN[formulation].format(piece=piece)}, proven. {traffic}")
+    piece, scope = "tensor", ""
+    if program is not None:
+        piece = piece_of(program)
+        scope = f" for this order of ops, {'with' if len(program.inplace) else 'without'} results in place"
+    return Bound("bound", proven_s, f"Bound: {_PROVEN[formulation].format(piece=piece)}, proven{scope}. {traffic}")
 
 
 def piece_of(program: Program) -> str:
