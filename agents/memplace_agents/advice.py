@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from memplace_agents.exact.order.freedom import in_order
 from memplace_agents.exact.order.order_search import find_order
 from memplace_agents.optimality import OPTIMAL_GAP
 from memplace_agents.solution import Solution
-from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.placement.resolve_task import resolve_task
@@ -87,12 +88,8 @@ def advise(
     for decision, flags, more in changes:
         yield from _possible(decision, flags, lambda more=more: task(**more))
     if plain.program.slices is None and "order" not in plain.settings:
-        began = time.perf_counter()
-        found = find_order(plain, SECONDS)
-        assert found.solution.report is not None
-        proven = found.solution.report.latency_s <= found.bound_s * (1 + OPTIMAL_GAP)
-        peak = _peak(plain) if found.order is None else _peak(in_order(plain, found.order))
-        yield _advice("order of ops", "--order free", found.solution, found.bound_s, proven, peak, began)
+        with suppress(AgentError):  # of costs or ops whose orders nobody searches
+            yield _ordered(plain)
     began = time.perf_counter()
     moving = ExactDynamic(tie_break="none").solve(OneShotEnv(plain), time_limit=SECONDS)
     yield _advice(
@@ -133,6 +130,15 @@ def _row(decision: str, flags: str, task: Task) -> Advice:
     agent.checks = False
     solution = agent.solve(OneShotEnv(task))
     return _advice(decision, flags, solution, solution.bound_s, solution.outcome == "optimal", _peak(task), began)
+
+
+def _ordered(task: Task) -> Advice:
+    began = time.perf_counter()
+    found = find_order(task, SECONDS)
+    assert found.solution.report is not None
+    proven = found.solution.report.latency_s <= found.bound_s * (1 + OPTIMAL_GAP)
+    peak = _peak(task) if found.order is None else _peak(in_order(task, found.order))
+    return _advice("order of ops", "--order free", found.solution, found.bound_s, proven, peak, began)
 
 
 def _peak(task: Task) -> int:
