@@ -65,8 +65,16 @@ def given_block(tables, layout, state, ceiling, until):
 
     It ends with the op, unless a copy is still to come out of it or another result has taken it.
     """
-    for column in range(GIVERS, tables.room.shape[1]):
-        tensor = tables.room[state[USE], column]
+    if tables.room.shape[1] == GIVERS:
+        return np.int64(-1)
+    return _first_given(layout, state, tables.room[state[USE]], ceiling, until)
+
+
+@kernel(borrows=True)
+def _first_given(layout, state, row, ceiling, until):
+    """Return the same of a row of `Tables.room`; apart, as it is rarely called."""
+    for column in range(GIVERS, len(row)):
+        tensor = row[column]
         if tensor < 0 or state[layout.intact + tensor] == 0:
             continue
         block = state[layout.block + tensor]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.chains import pack_chains
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
@@ -15,7 +16,6 @@ from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, onl
 from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
 from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
-from memplace_agents.exact.in_place import pack_chains
 from memplace_agents.exact.proving_search import Claim
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.chains import heads, joined
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
 from memplace_agents.exact.highs import FEASIBLE, Floats, LinearProgram, relax, uninterrupted
-from memplace_agents.exact.in_place import heads, joined
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.address_search import Conflict, pack
+from memplace_agents.exact.chains import pack_chains
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.in_place import pack_chains
 from memplace_agents.exact.static.level_moves import Lives, lives, released
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
