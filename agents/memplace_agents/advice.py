@@ -79,7 +79,7 @@ def advise(
     if not is_built(workload):
         changes += [("fusion", "--fusion epilogue", {"fusion": "epilogue"})] * (settings["fusion"] != "epilogue")
         changes += [("results in place", "--in-place rows", {"in_place": "rows"})] * (settings["in_place"] != "rows")
-    changes += [("slices", f"--slices {SHARE}", {"slices": SHARE})] * (plain.program.slices is None)
+    changes += [("slices", f"--slices {SHARE}", {"slices": SHARE})] * ("slices" not in plain.settings)
     together = " ".join(flags for _, flags, _ in changes)
     if len(changes) > 1:
         changes.append(
@@ -87,7 +87,7 @@ def advise(
         )
     for decision, flags, more in changes:
         yield from _possible(decision, flags, lambda more=more: task(**more))
-    if plain.program.slices is None and "order" not in plain.settings:
+    if not {"slices", "order"} & plain.settings.keys():
         with suppress(AgentError):  # of costs or ops whose orders nobody searches
             yield _ordered(plain)
     began = time.perf_counter()
