@@ -1,4 +1,4 @@
-"""What decisions about a model are worth: fusion, results in place, order, slices, tensors that move, more memory."""
+"""The worth of decisions about a model: fusion, results in place, order, slices, tensors that move, more memory."""
 
 from __future__ import annotations
 
