@@ -113,7 +113,7 @@ SECONDS: Final = 60.0
 
 
 IN_PLACE: Final = ("none", "elementwise", "rows")
-"""Whose results may lie in an operand's place: no op's, element-wise ops', or also those of row-wise ones."""
+"""Names of the ops whose results may lie in an operand's place: none, element-wise ones, or row-wise ones as well."""
 
 
 def check_in_place(in_place: object) -> None:

@@ -1,10 +1,11 @@
-"""Which results may lie in an operand's place: what each pair of a loaded program says is tried on its op's nodes."""
+"""Results in an operand's place: what each pair of a loaded program says is tried on the nodes of its op."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_OPERATORS
+from memplace_env.program.frontends.stablehlo import load_stablehlo
 from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.lowering.independence import NamedView, aligned, row_major
 from memplace_env.program.program import Program, TensorKind
@@ -84,7 +86,7 @@ def networks(draw: st.DrawFn) -> ModelProto:
 
 
 def changed(run: Any, feeds: dict[str, Any], name: str) -> list[set[int]]:
-    """By element of an operand, the elements of the result that are others once it is."""
+    """The elements of a result that are others once an element of an operand is, by that element."""
     before, found = run(None, feeds)[0].reshape(-1), []
     for element in range(feeds[name].size):
         other = feeds[name].copy()
@@ -209,23 +211,41 @@ def test_tflite() -> None:
     [
         (lambda a: (a + 1) * a, 1, 1),
         (lambda a: jnp.tanh(a * 2) + a.sum(0), 0, 1),
-        (lambda a: (a.reshape(-1) * 2).reshape(8, 8), 1, 1),
+        (lambda a: (a.reshape(-1) * 2).reshape(32, 32), 1, 1),
         (lambda a: a.T + a, 0, 0),
         (lambda a: a.T + 1, 0, 0),
+        (lambda a: (a + 1) + a.T, 0, 0),
         (lambda a: (a + 1).T + a, 1, 0),
         (lambda a: a + a[0], 1, 0),
+        (lambda a: a + jnp.tanh(a[0]), 1, 0),
+        (lambda a: a + jnp.tanh(a.sum(0) * 2), 1, 1),
         (lambda a: a[::-1] * a, 0, 0),
         (lambda a: a.at[2:4].set(a[4:6]), 0, 0),
     ],
 )
 def test_stablehlo(function: Any, unfused: int, fused: int) -> None:
-    """Whether what comes before the function may give its place to the function's own result."""
+    """The function's argument gives its place to the function's own result, or does not."""
     for fusion, count in (("none", unfused), ("epilogue", fused)):
         program = from_jax(
-            lambda x: jnp.sort(function(jnp.sort(x, 0)), 0), shaped(8, 8), fusion=fusion, in_place="elementwise"
+            lambda x: jnp.sort(function(jnp.sort(x, 0)), 0), shaped(32, 32), fusion=fusion, in_place="elementwise"
         )
         ends = program.results(0)[0], program.operands(program.num_ops - 1)[0]
         assert program.use_tensor[program.inplace].tolist().count([*map(int, ends)]) == count, fusion
+
+
+def test_a_broadcast_may_turn(tmp_path: Path) -> None:
+    line = "stablehlo.broadcast_in_dim %a, dims = [{}] : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+    for dims, expected in (("0, 1", 1), ("1, 0", 0)):
+        (tmp_path / "turned.mlir").write_text(f"""
+            func.func public @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+              %a = stablehlo.exponential %x : tensor<8x8xf32>
+              %t = {line.format(dims)}
+              %b = stablehlo.tanh %t : tensor<8x8xf32>
+              %y = stablehlo.sine %b : tensor<8x8xf32>
+              return %y : tensor<8x8xf32>
+            }}""")
+        program = load_stablehlo(tmp_path / "turned.mlir", fusion="none", in_place="rows")
+        assert (len(program.inplace), program.num_ops) == (expected, 3)
 
 
 IDS = json.loads(files("memplace_env.envs").joinpath("ids.json").read_text("utf-8"))["one-shot"]

@@ -101,12 +101,10 @@ def aligned_together(members: Sequence[Op], outputs: Collection[str]) -> frozens
     """
     # By buffer, the outputs that depend on it, itself included; None if anything does otherwise.
     below: dict[str, set[str] | None] = {}
-    inside = set[str]()
     for op in reversed(members):
-        inside.update(op.outputs)
         after = {name: below.get(name, set()) for name in op.outputs}
         for name in op.reads:
-            found = below.get(name, set()) if after else None
+            found = below.get(name, set())
             for result, further in after.items():
                 fits = (name, result) in op.aligned and not op.operator.rowwise
                 if not fits or found is None or further is None:
@@ -114,4 +112,4 @@ def aligned_together(members: Sequence[Op], outputs: Collection[str]) -> frozens
                 else:
                     found = found | further | ({result} & set(outputs))
             below[name] = found
-    return frozenset((name, out) for name, found in below.items() if name not in inside for out in found or ())
+    return frozenset((name, result) for name, found in below.items() for result in found or ())
