@@ -57,6 +57,7 @@ def compile_levels(
     requested level or, where that has no bytes left for its lifetime, the next one down that has. Addresses are
     chosen afterwards, knowing all lifetimes (`compiler.packing`); what finds none, which is rare, goes down as well. So
     the levels decide, and asking for too much costs. Graph inputs and outputs live in the backing memory in any case.
+    Where `Program.inplace` allows, a result takes the bytes and the address of an operand in its level.
 
     On machines with resident weights a weight's block lasts the whole inference, see `compiler.resident`; with
     streamed weights it is filled by a transfer that no op waits for, see `compiler.streamed`.
@@ -85,7 +86,8 @@ def native(
 
     Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
     could fill a level and serve a few rows. Done in three orders, op by op with weights first, op by op with results
-    first, and all results before all weights, and the fastest plan kept (by `simulator`, default the cost arrays).
+    first, and all results before all weights, each with and without results in place where the program allows them, and
+    the fastest plan kept (by `simulator`, default the cost arrays).
     EGRL's own baseline, Intel's compiler, is not published; this one is our choice, meant to be honest and not weak.
     """
     return native_plan(make_task(program, accelerator, costs=costs, simulator=simulator))

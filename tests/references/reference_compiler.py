@@ -309,7 +309,7 @@ class _Compiler:
         here = [tensor for tensor in by_rank if self.level[tensor] == level]
         for tensor in sorted(here, key=self.start.__getitem__):
             giver = self.giver.get(tensor, tensor)
-            first[tensor] = first[giver] if giver in first else tensor
+            first[tensor] = first.get(giver, tensor)
         for rank, tensor in enumerate(by_rank):
             if first.get(tensor) == tensor and not (self.is_weight(tensor) and not self.streamed):
                 start = self.start[tensor]

@@ -42,8 +42,8 @@ class StepTables(NamedTuple):
         use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
         use_entry: int64[U], entry of the used tensor; -1 where the tensor stays in the backing memory.
         pair_ptr: int64[E + 1], entry e may share bytes by the rows pair_ptr[e]..pair_ptr[e + 1] - 1 of `pair`.
-        pair: int64[X, 7], results that may take the place of operands, in groups that have no tensor in common: op, bytes
-            of each, entry of the operand, of the result, both tensors, and the number of rows of the group.
+        pair: int64[X, 7], results that may take the place of operands, in groups that have no tensor in common: op,
+            bytes of each, entry of the operand, of the result, both tensors, and the number of rows of the group.
         costs: those of the task; `use_ps` and `latency_ps` with three levels.
         capacity: int64[2], bytes of the fast and of the middle level that blocks can lie in; 0 without a middle one.
         free: int64[2, T], bytes of them that are free in each op before any decision.

@@ -1,5 +1,7 @@
 """The compiler: kernels equal the readable reference, and every plan they make can run, whatever ops reserve."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,10 +20,11 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
+from tests.by_hand import machine
+from tests.placement.plan.test_validate_in_place import chain
 from tests.references.reference_compiler import compile_levels
 from tests.strategies import programs, programs_with_idle_ops, programs_with_pairs, tasks, tensor_levels
 from tests.thorough import examples
-
 
 IDLE_OR_PAIRED = programs_with_idle_ops() | programs_with_pairs(programs_with_idle_ops())
 
@@ -103,22 +106,43 @@ def test_threads_do_not_change_results(name):
 
 
 @examples(60)
-@given(tasks())
-def test_native_is_the_fastest_of_its_three_orders(task):
+@given(tasks(programs() | programs_with_pairs()))
+def test_native_is_the_fastest_of_its_three_orders_with_and_without_results_in_place(task):
     program = task.program
     reads = [program.use_bytes[program.use_tensor == k].max() for k in range(program.num_tensors)]
     weight = program.tensor_kind == TensorKind.WEIGHT
     wanted = np.where(weight & (reads < program.tensor_bytes), task.backing, 0)
     orders = ("weights-before-results", "results-before-weights", "all-results-first")
-    reports = [evaluate_plan(task, place_levels(task, wanted, order).plan) for order in orders]
+    plans = [place_levels(task, wanted, order, in_place).plan for order in orders for in_place in (True, False)]
+    reports = [evaluate_plan(task, plan) for plan in plans]
+    assert all(plan.handed_over(program) == [] for plan in plans[1::2])
     assert native_report(task).latency_ps == min(report.latency_ps for report in reports)
     assert native_plan(task) is native_plan(task), "computed once"
 
 
 @examples(60)
-@given(tasks())
-def test_heuristics_make_valid_plans(task):
-    assert all(violations(task, heuristic(task)) == [] for heuristic in HEURISTICS.values())
+@given(tasks(programs() | programs_with_pairs()))
+def test_heuristics_make_valid_plans_no_slower_than_without_results_in_place(task):
+    apart = replace(task, program=replace(task.program, inplace=np.zeros((0, 2), dtype=np.int64)))
+    for heuristic in HEURISTICS.values():
+        plan = heuristic(task)
+        assert violations(task, plan) == []
+        assert evaluate_plan(task, plan).latency_ps <= evaluate_plan(apart, heuristic(apart)).latency_ps
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+def test_a_chain_in_place_has_one_address(weights, order):
+    """b and d lie over a and c, and y's input over them: 80 bytes hold what needs 120 side by side."""
+    chip = machine(weights=weights)
+    level = replace(chip.levels[0], capacity_bytes=80)
+    task = make_task(chain(), replace(chip, levels=(level, *chip.levels[1:])))
+    wanted = np.where(task.program.is_placeable, 0, task.backing)
+    compiled = place_levels(task, wanted, order)
+    assert compiled.reassigned_bytes == 0
+    assert violations(task, compiled.plan) == []
+    assert len(compiled.plan.handed_over(task.program)) == 2
+    assert place_levels(task, wanted, order, in_place=False).reassigned_bytes > 0
 
 
 def test_bad_levels_are_refused():

@@ -1,6 +1,7 @@
 """Density-greedy: its levels fit by bytes, nothing that saves no time is moved, and known gains are reached."""
 
 import gymnasium as gym
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,23 +10,32 @@ from memplace_env.placement.compiler import all_backing_report, native_report, p
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels, block_lives, density_greedy
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
-from tests.strategies import tasks
+from tests.strategies import programs, programs_with_pairs, tasks
 from tests.thorough import examples
 
 
 @examples(60)
-@given(tasks())
+@given(tasks(programs() | programs_with_pairs()))
 def test_maps_fit_by_bytes_and_only_move_what_may_move(task):
-    first, last = block_lives(task)
+    program, (first, last) = task.program, block_lives(task)
     for level in all_density_levels(task):
         assert (level[~task.program.is_placeable] == task.backing).all()
         for fast in range(task.backing):
             here = level == fast
             for op in range(task.program.num_ops):
-                held = task.program.tensor_bytes[here & (first <= op) & (last >= op)].sum()
+                held = program.tensor_bytes[here & (first <= op) & (last >= op)].sum()
+                pairs = program.handovers[(program.handovers[:, 2] == op) & here[program.handovers[:, :2]].all(axis=1)]
+                held -= shared_bytes(program, pairs)
                 room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[op, fast]
                 assert held <= max(room, 0)
     assert violations(task, density_greedy(task)) == []
+
+
+def shared_bytes(program, pairs):
+    """Bytes of the most operands that give and results that take, each once."""
+    joined = nx.Graph([(operand, ~result) for operand, result, _ in pairs.tolist()])
+    match = nx.algorithms.bipartite.hopcroft_karp_matching(joined, [node for node in joined if node >= 0])
+    return sum(int(program.tensor_bytes[node]) for node in match if node >= 0)
 
 
 def test_variants_differ_and_the_first_is_the_default():
