@@ -106,13 +106,14 @@ def test_every_limit_of_a_plan_that_is_read_is_noticed(tmp_path):
         document = json.loads(PLAN.to_json())
         change(document)
         cases.append(said("MemoryPlan.from_document", document))
+    cases += [with_limits(case(settings={"a": [1, 2]}), LIST=most) for most in (1, 2, 3)]
     same = tuple(f"if not whole or (values and (not (limits.min <= min(values) and {half}" for half in ALWAYS)
     assert (
         unnoticed(
             memory_plan,
             judges,
             cases,
-            ".xxxx.xxxx..xxxxxx.xxxx.xxx....xxxxx..xxx....x.xxxxxxx..x...xxxxxxxxxxxxxxxxxxxxx",
+            ".xxxx.xxxx..xxxxxx.xxxx.xxx....x.xxx..xxx....x.xxxxxxx..x...xxxxxxxxxxxxxxxxxxxxxx..",
             same,
         )
         == []
@@ -128,7 +129,7 @@ def test_every_limit_of_a_program_file_is_noticed(tmp_path):
     def read(data: bytes, **limits: int) -> Case:
         return with_limits(said("_parsed", data, Program), **limits)
 
-    cases = [read(data), read(b"x" + data), read(data.replace(b" 1 ", b" 3 ", 1)), read(data + b"x")]
+    cases = [read(data), read(b"x" + data), read(data.replace(b" 1 ", b" 4 ", 1)), read(data + b"x")]
     cases += [read(signed(line, content), _MAX_HEADER=len(line) - less) for less in (0, 1)]
     cases += [read(signed(line, content), _MAX_BYTES=most - less) for less in (0, 1)]
     cases += [

@@ -35,7 +35,7 @@ def test_out(parsed: Callable[..., Any], saved: Path, tmp_path: Path, out: str, 
 def test_json_agrees_with_simulate(parsed: Callable[..., Any], saved: Path) -> None:
     values = parsed("explain", MODEL, saved)
     keys = {"workload", "accelerator", "plan", "levels", "speedup", "native", "report", "weights", "activations"}
-    keys |= {"saved_s", "tail_saved_s", "op_saved_s", "by_type", "gains", "losses", "picture", "page"}
+    keys |= {"saved_s", "tail_saved_s", "op_saved_s", "by_type", "gains", "losses", "in_place", "picture", "page"}
     keys |= {"simulator", "found_with"}
     assert values.keys() == keys
     timed = parsed("simulate", MODEL, saved)

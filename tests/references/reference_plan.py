@@ -103,6 +103,8 @@ def _room(task: Task, blocks: list[Block], copies: list[Copy], op: int) -> bool:
         for block in held:
             owner = given.get(block.offset)
             in_place = block.start == op and owner is not None and _may_replace(task, op, owner, block.tensor)
+            if in_place:
+                del given[block.offset]  # it gives once
             owners[block.offset : block.top] += not in_place
         if (owners > 1).any():
             return False

@@ -110,9 +110,11 @@ def require_nothing_is_lost(data: bytes, offsets: list[int]) -> None:
         inputs, outputs = call.InputsAsNumpy().tolist(), call.OutputsAsNumpy().tolist()
         for index in outputs:
             if offsets[index] >= 0:
-                if offsets[index] == offsets[inputs[0]] and root[inputs[0]] in arena[offsets[index] :][: size[index]]:
-                    assert size[index] == size[inputs[0]]
-                    root[index] = root[inputs[0]]  # in place
+                for source in inputs:
+                    in_place = source >= 0 and offsets[index] == offsets[source]
+                    if in_place and root[source] in arena[offsets[index] :][: size[index]]:
+                        assert size[index] == size[source]
+                        root[index] = root[source]
                 arena[offsets[index] :][: size[index]] = root[index]
         for index in inputs + outputs:
             check(index)
