@@ -80,10 +80,11 @@ def resolve_workload(
 
         return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
     if kind == ".tflite":
-        refuse_settings("A TFLite model", trips=trips, values=values, cut=cut)
+        refuse_settings("A TFLite model", values=values)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which)
+        sizes = {"batch": batch, "dims": dims, "trips": trips}
+        return load_tflite(path, **sizes, dtype=dtype, fusion=fusion, in_place=which, cut=cut)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 

@@ -91,7 +91,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `in_place`    | `None`    | "none", "elementwise" or "rows": whose results may lie in an operand's place     |
     | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
     | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`, which choose branches |
-    | `cut`         | `None`    | name of a tensor up to which an .onnx file is loaded                             |
+    | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                             |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |

@@ -174,14 +174,7 @@ def _pairs(program: Program, entry_of: Ints, entries: int) -> list[list[tuple[in
     for group in np.unique(label).tolist():
         of_group = pairs[label == group][:MOST_PAIRS]
         ends = [
-            (
-                op,
-                int(program.tensor_bytes[operand]),
-                *entry_of[[operand, result]].tolist(),
-                operand,
-                result,
-                len(of_group),
-            )
+            (op, int(program.tensor_bytes[operand]), *entry_of[[operand, result]].tolist(), operand, result, len(of_group))
             for operand, result, op in of_group.tolist()
         ]
         for entry in sorted({entry for row in ends for entry in row[2:4]}):

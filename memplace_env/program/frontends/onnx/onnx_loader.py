@@ -28,7 +28,7 @@ from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
-from memplace_env.program.lowering.assembly import NAMED, assemble, branch_costs
+from memplace_env.program.lowering.assembly import assemble, choices_note
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.lower_graph import lower
@@ -90,18 +90,10 @@ def load_onnx(
             computed_in = computing_dtype(ops, dtype)
             called = name_of(file) if name is None else name
             program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
-    choices = [_choices_note(graph.choices, dtype, fusion)] if graph.choices else []
+    choices = graph.choices and [choices_note(graph.choices, lambda branch: fuse(lower(branch, dtype), fusion))]
     for note in (*graph.notes, *choices):
         warnings.warn(f"{file}: {note}", stacklevel=2)
     return program
-
-
-def _choices_note(choices: Mapping[str, Mapping[str, NodeGraph]], dtype: str | None, fusion: str) -> str:
-    """Return what was assumed where the data choose a branch."""
-    taken = [f"{next(iter(branches))} of {node}" for node, branches in choices.items()]
-    more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
-    costs = branch_costs(choices.items(), lambda branch: fuse(lower(branch, dtype), fusion))
-    return f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:NAMED])}{more}. {costs}"
 
 
 def inferred_graph(
