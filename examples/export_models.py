@@ -129,7 +129,7 @@ try:
     memplace_env.load_onnx("chosen.onnx")
 except memplace_env.MemPlaceError as error:
     print("error:", error)
-show("NonZero", memplace_env.load_onnx("chosen.onnx", dims={"where[1]": 4}))
+show("NonZero", memplace_env.load_onnx("chosen.onnx", dims={"where.1": 4}))
 
 # ## Files that ONNX Runtime optimised
 #

@@ -166,7 +166,11 @@ _OPTIONS = {
         typer.Option("--in-place", help="Results in an operand's place: none, elementwise or rows."),
     ],
     "trips": Annotated[int | None, typer.Option("--trips", help="Trip count of data-dependent loops.")],
-    "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx file up to this tensor.")],
+    "value": Annotated[
+        list[str] | None,
+        typer.Option("--value", metavar="NAME=NUMBER", help="Number of a graph input of one element; repeat."),
+    ],
+    "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
@@ -200,6 +204,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "fusion": str,
     "in_place": str,
     "trips": int,
+    "values": dict,
     "cut": str,
     "slices": (float, dict),
     "order": list,
@@ -233,6 +238,7 @@ class ModelFlags:
     fusion: str | None = None
     in_place: str | None = None
     trips: int | None = None
+    values: Mapping[str, float] | None = None
     cut: str | None = None
     slices: Slicing | None = None
     order: Order | None = None
@@ -240,18 +246,31 @@ class ModelFlags:
     simulator: str | None = None
 
     @classmethod
-    def parse(cls, *, dim: list[str] | None = None, slices: str | None = None, **typed: Any) -> ModelFlags:
+    def parse(
+        cls,
+        *,
+        dim: list[str] | None = None,
+        value: list[str] | None = None,
+        slices: str | None = None,
+        **typed: Any,
+    ) -> ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, slices of another kind, or an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, slices of another
+                kind, or an empty text.
         """
-        for name, value in typed.items():
-            if value == "":
+        for name, text in typed.items():
+            if text == "":
                 raise MemPlaceError(
                     f"--{name.replace('_', '-')} is empty; pass a value, or leave the flag out for the default."
                 )
-        return cls(dims=parsed_dims(dim or [], "--dim") or None, slices=_parsed_slices(slices), **typed)
+        return cls(
+            dims=parsed_dims(dim or [], "--dim") or None,
+            values=_parsed_values(value or []) or None,
+            slices=_parsed_slices(slices),
+            **typed,
+        )
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
         """Return the model and the settings of its registered environment, if it has one and no flag replaces them.
@@ -263,7 +282,7 @@ class ModelFlags:
         if is_env_id(model):
             return self.of_id(model)
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.cut)
+        typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.values, self.cut)
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **NOTHING_IN_PLACE, **settings}
             name = named.pop("workload")
@@ -322,6 +341,8 @@ class ModelFlags:
         sizes = [written["batch"], *(written["dims"] or {}).values()]
         if not all(size is None or type(size) is int for size in sizes) or None in sizes[1:]:
             raise PlanError("The plan's batch and dims are not the whole numbers that memplace writes.")
+        if any(type(number) not in (bool, int, float) for number in (written["values"] or {}).values()):
+            raise PlanError("The plan's values are not the numbers that memplace writes.")
         written["accelerator"] = written["accelerator"] or plan.accelerator
         if self.accelerator is None and not is_shipped(written["accelerator"]):
             raise PlanError(
@@ -368,6 +389,21 @@ def _parsed_slices(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise MemPlaceError(f"--slices takes a share of the fastest memory or auto, not {text!r}.") from None
+
+
+def _parsed_values(texts: list[str]) -> dict[str, float]:
+    """Return numbers of graph inputs from texts like sr=16000; dims are parsed by `parsed_dims`."""
+    values: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            found = int(number) if number.strip().lstrip("+-").isdecimal() else float(number)
+        except ValueError:
+            found = None
+        if found is None or not name or name in values:
+            raise MemPlaceError(f"--value takes NAME=NUMBER, such as sr=16000, once for each name, not {text!r}.")
+        values[name] = found
+    return values
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

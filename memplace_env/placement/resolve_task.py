@@ -52,7 +52,7 @@ class UnorderedOptions(TypedDict, total=False):
         costs: a cost model, by name or itself, or the `Costs` of this program on this chip; None takes the
             accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
         batch, dims: see `load_onnx`.
-        trips, cut: see `load_onnx`.
+        trips, values, cut: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
             pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
@@ -70,6 +70,7 @@ class UnorderedOptions(TypedDict, total=False):
     fusion: str | None
     in_place: str | None
     trips: int | None
+    values: Mapping[str, float] | None
     cut: str | None
     slices: Slicing | None
 
@@ -97,6 +98,7 @@ def resolve_task(
     fusion: str | None = None,
     in_place: str | None = None,
     trips: int | None = None,
+    values: Mapping[str, float] | None = None,
     cut: str | None = None,
     slices: Slicing | None = None,
     order: Order | None = None,
@@ -107,7 +109,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, trips, cut, slices, order: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, trips, values, cut, slices, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -125,6 +127,7 @@ def resolve_task(
             fusion=fusion,
             in_place=in_place,
             trips=trips,
+            values=values,
             cut=cut,
             slices=slices,
             order=order,
@@ -138,7 +141,7 @@ def resolve_task(
     black_box = resolve_simulator(simulator)
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
-    sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "cut": cut}
+    sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "values": values or None, "cut": cut}
     if is_built(workload):
         program = resolve_workload(workload, **sizes, dtype=dtype, in_place=in_place)
         in_place = (in_place or "rows") if len(program.inplace) else "none"
@@ -154,6 +157,7 @@ def resolve_task(
             "dtype": dtype,
             "fusion": fusion,
             **({} if trips is None else {"trips": int(trips)}),
+            **({"values": {name: np.asarray(number).item() for name, number in values.items()}} if values else {}),
             **({} if cut is None else {"cut": cut}),
         }
     if in_place != "none":  # plans of before, which do not say it, have no results in place

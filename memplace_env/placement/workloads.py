@@ -31,6 +31,7 @@ def resolve_workload(
     fusion: str = "conv",
     in_place: str | None = None,
     trips: int | None = None,
+    values: Mapping[str, float] | None = None,
     cut: str | None = None,
 ) -> Program:
     """Return the Program that `spec` names.
@@ -46,7 +47,7 @@ def resolve_workload(
         in_place: see `load_onnx`; None: "none". A Program, saved or not, loses its pairs with "none" and else keeps
             them.
         trips: see `load_onnx` and `load_stablehlo`.
-        cut: see `load_onnx`.
+        values, cut: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
@@ -54,7 +55,9 @@ def resolve_workload(
     _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place)
     if in_place is not None:
         check_in_place(in_place)
-    settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "cut": cut}
+    if values is not None and not (isinstance(values, Mapping) and {str}.issuperset(map(type, values))):
+        raise WorkloadError(f"values are a dictionary from names of inputs to numbers, not {described(values)}.")
+    settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "values": values, "cut": cut}
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", **settings)
         return _in_place(spec, in_place)
@@ -72,20 +75,31 @@ def resolve_workload(
         return _in_place(Program.load(path), in_place)
     which = in_place or "none"
     if kind in STABLEHLO:
-        refuse_settings("A StableHLO module", batch=batch, dims=dims, cut=cut)
+        refuse_settings("A StableHLO module", batch=batch, dims=dims, values=values, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
         return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
     if kind == ".tflite":
-        refuse_settings("A TFLite model", trips=trips, cut=cut)
+        refuse_settings("A TFLite model", values=values)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which)
+        sizes = {"batch": batch, "dims": dims, "trips": trips}
+        return load_tflite(path, **sizes, dtype=dtype, fusion=fusion, in_place=which, cut=cut)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut)
+    return load_onnx(
+        path,
+        batch=batch,
+        dims=sizes,
+        dtype=dtype,
+        fusion=fusion,
+        in_place=which,
+        trips=trips,
+        values=values,
+        cut=cut,
+    )
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:

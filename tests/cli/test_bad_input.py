@@ -55,6 +55,8 @@ CASES = {
     "dim without value": (["solve", MODEL, "--dim", "sequence"], "NAME=VALUE"),
     "dim without number": (["solve", MODEL, "--dim", "sequence=long"], "NAME=VALUE"),
     "dim twice": (["inspect", "BERT", "--dim", "sequence=1", "--dim", "sequence=2"], "twice"),
+    "value without number": (["solve", MODEL, "--value", "sr=fast"], "NAME=NUMBER"),
+    "value twice": (["inspect", "BERT", "--value", "sr=1", "--value", "sr=2.5"], "once for each name"),
     "unknown dim": (["inspect", "BERT", "--dim", "width=1"], "width"),
     "batch no number": (["solve", MODEL, "--batch", "two"], "--batch"),
     "settings of a synthetic": (["solve", MODEL, "--batch", "2"], "batch"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,51 @@ def test_an_error_in_a_branch_is_the_model_s() -> None:
         load([choice("y", SMALL, [node("What", "x", "t")])], {"x": [4], "c": []}, **BOOLS)
 
 
+RATES: list[NodeProto] = [
+    node("Greater", "rate limit", "c"),
+    choice("y", [node("MatMul", "x w", "t")], [node("MatMul", "x v", "t")], w=(4, 2), v=(8, 2)),
+]
+RATE: dict[str, Any] = {"constants": {"limit": np.array(100)}, "types": {"rate": TensorProto.INT64}}
+
+
+@pytest.mark.parametrize(("width", "held"), [(4, "then"), (8, "else")])
+def test_a_branch_that_does_not_fit_is_not_taken(width: int, held: str) -> None:
+    inputs: dict[str, Any] = {"x": [1, width], "rate": [1]}
+    with pytest.warns(UserWarning, match=rf"^[^:]*: The {held}_branch of node 'n_y' \(If\) is taken, .*MatMul") as said:
+        program = load(RATES, inputs, **RATE)
+    assert (len(said), program.op_type, program.macs.sum()) == (1, ("Greater", "If", "MatMul"), 2 * width)
+    with pytest.raises(WorkloadError, match="n_t"):
+        load(RATES, {**inputs, "x": [1, 5]}, **RATE)
+
+
+@pytest.mark.parametrize(("number", "width"), [(101, 4), (100, 8), (np.int64(100), 8), (-1.0, 8)])
+@pytest.mark.parametrize("shape", [[], [1], ["batch"]])
+def test_a_value_chooses_the_branch(number: float, width: int, shape: list[Any]) -> None:
+    """The input is no tensor of the Program any more, and nothing is said."""
+    size = {"dims": {"batch": 1}} if shape == ["batch"] else {}
+    with warnings.catch_warnings(action="error"):
+        program = load(RATES, {"x": [1, width], "rate": shape}, values={"rate": number}, **size, **RATE)
+    assert (program.op_type, names(program, TensorKind.INPUT)) == (("MatMul",), {"x"})
+    with pytest.raises(WorkloadError, match="fit"):
+        load(RATES, {"x": [1, 12 - width], "rate": shape}, values={"rate": number}, **size, **RATE)
+
+
+@every(
+    ("name", "number", "message"),
+    [
+        ("rate", 1.5, "is 1.5, which no INT64 is"),
+        ("rate", 2**70, "which no INT64 is"),
+        ("rate", float("nan"), "which no INT64 is"),
+        ("rate", "16000", "which no INT64 is"),
+        ("x", 1, r"'x' has the shape \[1, 4\]; values are for graph inputs of one element"),
+        ("limit", 1, "'limit' is no graph input"),
+    ],
+)
+def test_values_that_cannot_be(name: str, number: Any, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        load(RATES, {"x": [1, 4], "rate": []}, values={name: number}, **RATE)
+
+
 # Loops.
 
 
@@ -265,7 +311,7 @@ def test_indices_of_what_is_not_zero() -> None:
     nodes = [node("NonZero", "mask", "i"), node("Transpose", "i", "it", perm=[1, 0]), node("GatherND", "x it", "own"),
              node("MatMul", "own w", "done"), node("ScatterND", "x it done", "y", reduction="add")]  # fmt: skip
     inputs, constants = {"x": [16, 4], "mask": [16]}, {"w": (4, 4)}
-    with pytest.raises(WorkloadError, match=re.escape("pass dims={'i[1]': ...} (--dim i[1]=...)")):
+    with pytest.raises(WorkloadError, match=re.escape("pass dims={'i.1': ...} (--dim i.1=...)")):
         load(nodes, inputs, constants=constants)
     program = load(nodes, inputs, constants=constants, dims={"i[1]": 5})
     assert program.op_type == ("NonZero", "GatherND", "MatMul", "ScatterND")
@@ -301,7 +347,7 @@ def test_sizes_by_hand(made: NodeProto, size: dict[str, int]) -> None:
     types = {"c": TensorProto.BOOL, "n": TensorProto.INT64, "list": TensorProto.INT64}
     constants = {"zero": np.array(0), "one": np.array(1)}
     nodes = [made, node("Cast", "k", "y", to=TensorProto.DOUBLE)]
-    with pytest.raises(WorkloadError, match=r"--dim k\[0\]=\.\.\."):
+    with pytest.raises(WorkloadError, match=r"--dim k\.0=\.\.\."):
         load(nodes, inputs, constants=constants, types=types)
     program = load(nodes, inputs, constants=constants, types=types, dims=size)
     assert program.op_type == (made.op_type, "Cast")
@@ -311,7 +357,7 @@ def test_a_pattern_means_sizes_without_a_name() -> None:
     """Under the names of the message, also in a loop, and below a size of their own; one that means none is refused."""
     made = [node("NonZero", "mask", "i"), node("Compress", "x c", "k"), node("Add", "k k", "y")]
     inputs, types = {"mask": [16], "x": [8], "c": [8]}, {"c": TensorProto.BOOL}
-    for dims, result in (({"*": 5}, 5), ({"i*": 4, "k[*": 5}, 5), ({"*]": 4, "k[0]": 5}, 5), ({"*": 4, "k*": 5}, 5)):
+    for dims, result in (({"*": 5}, 5), ({"i*": 4, "k.*": 5}, 5), ({"*.*": 4, "k[0]": 5}, 5), ({"*": 4, "k*": 5}, 5)):
         program = load([*made, node("Identity", "i", "more")], inputs, "y more", types=types, dims=dims)
         assert program.tensor_bytes[program.op_type.index("Add") - program.num_ops] == result * 4
     with pytest.raises(WorkloadError, match=r"has no symbolic dim 'j\*'; it has: none"):
@@ -319,7 +365,7 @@ def test_a_pattern_means_sizes_without_a_name() -> None:
     body = [node("NonZero", "s", "found"), node("Gather", "s found", "some")]
     looped = loop([*body, node("ReduceMax", "some", "most", keepdims=0), node("Add", "s most", "r")], "y")
     rounds = {"n": np.array(2)}
-    with pytest.raises(WorkloadError, match=r"--dim y/0/found\[1\]=\.\.\."):
+    with pytest.raises(WorkloadError, match=r"--dim y/0/found\.1=\.\.\."):
         load([looped], {"x": [3]}, constants=rounds)
     assert load([looped], {"x": [3]}, constants=rounds, dims={"y/*/found*": 1}).op_type[0] == "NonZero"
 
@@ -327,15 +373,15 @@ def test_a_pattern_means_sizes_without_a_name() -> None:
 @every(
     ("made", "name", "most"),
     [
-        (node("NonZero", "square", "k"), "k[1]", 12),
-        (node("Compress", "square c", "k", axis=-2), "k[0]", 3),
-        (node("Compress", "square c", "k"), "k[0]", 8),
-        (node("Unique", "square", "k"), "k[0]", 12),
-        (node("Unique", "square", "k", axis=1), "k[1]", 4),
-        (node("NonMaxSuppression", "boxes scores", "k"), "k[0]", 16),
-        (node("NonMaxSuppression", "boxes scores three", "k"), "k[0]", 6),
-        (node("TopK", "square list", "k other"), "k[1]", 4),
-        (node("Slice", "square list list", "k"), "k[0]", 3),
+        (node("NonZero", "square", "k"), "k.1", 12),
+        (node("Compress", "square c", "k", axis=-2), "k.0", 3),
+        (node("Compress", "square c", "k"), "k.0", 8),
+        (node("Unique", "square", "k"), "k.0", 12),
+        (node("Unique", "square", "k", axis=1), "k.1", 4),
+        (node("NonMaxSuppression", "boxes scores", "k"), "k.0", 16),
+        (node("NonMaxSuppression", "boxes scores three", "k"), "k.0", 6),
+        (node("TopK", "square list", "k other"), "k.1", 4),
+        (node("Slice", "square list list", "k"), "k.0", 3),
     ],
 )
 def test_sizes_that_cannot_be(made: NodeProto, name: str, most: int) -> None:

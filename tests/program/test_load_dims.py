@@ -37,12 +37,26 @@ def test_numpy_sizes_and_zero_sized_static_dims_are_fine() -> None:
 
 
 def test_dims_bind_by_name_also_where_the_file_has_none() -> None:
-    assert first_bytes([2, None], dims={"x[1]": 7}) == 4 * 14
+    for name in ("x.1", "x[1]", "x.*", "x[*]"):
+        assert first_bytes([2, None], dims={name: 7}) == 4 * 14
+        assert first_bytes([2, "?"], dims={name: 7}) == 4 * 14
+
+
+@pytest.mark.parametrize("name", ["batch", "unk__7", None])
+def test_a_lone_free_leading_dim_is_1(name: str | None) -> None:
+    called = name or "x.0"
+    with pytest.warns(UserWarning, match=rf"leading dim '{called}' .* taken as 1; pass dims=.* \(--dim {called}="):
+        assert first_bytes([name, 5]) == 4 * 5
+    with pytest.warns(UserWarning, match="taken as 1"):
+        program = load([node("Add", "x z", "y")], {"x": [name or "r", "seq"], "z": [name or "r", 5]}, dims={"seq": 5})
+    assert program.tensor_bytes.max() == 4 * 5
+    with pytest.raises(WorkloadError, match="the dim 'batch' of the graph input 'z' have no size"):
+        load([node("Add", "x z", "y")], {"x": ["rows", 5], "z": ["batch", 5]})
 
 
 def test_unbound_dim_says_what_to_pass() -> None:
-    with pytest.raises(WorkloadError, match=r"dim 'batch' of the graph input 'x' has no size; pass batch=1"):
-        first_bytes(["batch", 4])
+    with pytest.raises(WorkloadError, match=r"dim 'heads' of the graph input 'x' has no size; pass dims=\{'heads'"):
+        first_bytes([2, "heads"])
     with pytest.raises(WorkloadError, match=r"dim 'seq' of the graph input 'x'.*dims=\{'seq'"):
         first_bytes(["batch", "seq"], batch=1)
 

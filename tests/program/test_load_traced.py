@@ -106,15 +106,15 @@ def test_sizes_that_the_file_names_like_an_input_s_are_known() -> None:
 
 def test_a_size_without_a_name_is_called_by_its_place() -> None:
     proto = untraced(None, [node("Slice", "x size size", "r"), node("MatMul", "r w", "y")])
-    with pytest.raises(WorkloadError, match=r"pass dims=\{'r\[0\]': \.\.\., 'r\[1\]': \.\.\., .*\(--dim r\[0\]="):
+    with pytest.raises(WorkloadError, match=r"pass dims=\{'r\.0': \.\.\., 'r\.1': \.\.\., .*\(--dim r\.0="):
         load_model(proto, dims={"sequence": 6}, **SIZES)
-    program = load_model(proto, dims={"sequence": 6, "r[0]": 1, "r[1]": 3, "r[2]": 8}, **SIZES)
+    program = load_model(proto, dims={"sequence": 6, "r.0": 1, "r.1": 3, "r.2": 8}, **SIZES)
     assert program.gemm[-1].tolist() == [1, 3, 8, 4]
 
 
 def test_a_size_that_nothing_needs_is_refused() -> None:
     proto = untraced(["Reshape_12_dim_0", 8])
-    for name in ("y[0]", "nothing[3]"):
+    for name in ("y.0", "nothing.3"):
         dims = {"sequence": 6, "Reshape_12_dim_0": 12, name: 3}
         with pytest.raises(
             WorkloadError, match=re.escape(f"needs no size for the dim {name!r}, as others determine it")

@@ -108,7 +108,7 @@ def source_of(task: Task) -> Source:
         )
     file = named_file(workload)
     named: dict[str, Any] = {
-        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "cut")
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "values", "cut")
     }
     loaded = resolve_workload(workload, **named)
     if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
@@ -116,9 +116,9 @@ def source_of(task: Task) -> Source:
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
             "and the plan anew."
         )
-    batch, trips, cut = (settings.get(name) for name in ("batch", "trips", "cut"))
-    dims = onnx_dims(workload, batch, settings.get("dims"))
-    graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
+    given = {name: settings.get(name) for name in ("batch", "trips", "values", "cut")}
+    dims = onnx_dims(workload, given["batch"], settings.get("dims"))
+    graph = inferred_graph(file, dims=dims, **given)
     model = _model(file)
     nodes = {name: node for node in model.graph.node for name in node.output if name}
     names = {}

@@ -106,7 +106,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `trips`,
-    `cut`, `costs`), and:
+    `values`, `cut`, `costs`), and:
 
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|

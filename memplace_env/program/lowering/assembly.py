@@ -119,6 +119,14 @@ NAMED: Final = 3
 _Branch = TypeVar("_Branch")
 
 
+def choices_note(choices: Mapping[str, Mapping[str, _Branch]], lowered: Callable[[_Branch], OpGraph]) -> str:
+    """Return what was assumed where the data choose a branch; the arguments are as in `branch_costs`."""
+    taken = [f"{next(iter(branches))} of {node}" for node, branches in choices.items()]
+    more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
+    said = f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:NAMED])}{more}."
+    return f"{said} {branch_costs(choices.items(), lowered)}"
+
+
 def branch_costs(choices: Iterable[tuple[str, Mapping[str, _Branch]]], lowered: Callable[[_Branch], OpGraph]) -> str:
     """Return a sentence on what the branches of the first nodes cost.
 

@@ -200,6 +200,7 @@ class NodeGraph:
         outputs: names of the graph's outputs.
         channels_last: whether feature maps are [batch, height, width, channels]; filters are as in ONNX even so.
         choices: by description of a node whose branch the data choose, the graphs of the branch taken and of the other.
+        notes: what else was assumed, in sentences.
     """
 
     nodes: tuple[Node, ...]
@@ -207,6 +208,7 @@ class NodeGraph:
     outputs: tuple[str, ...]
     channels_last: bool = False
     choices: Mapping[str, Mapping[str, NodeGraph]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:
     path.write_bytes(data)
     dims = {"length": 6} if b"length" in data else {}
     if rng.random() < 0.1:
-        dims |= {pick(rng, ("batch", "k[0]", "e[1]")): int(rng.integers(1, 5))}
+        dims |= {pick(rng, ("batch", "k.0", "e[1]")): int(rng.integers(1, 5))}
     batch, dtype = pick(rng, (1, 1, 1, 1, 3, None)), pick(rng, (None, "int8"))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*the data choose a branch")

@@ -14,7 +14,7 @@ from memplace_env.placement.workloads import resolve_workload
 from tests.offenders import every
 from tests.program.models import load as load_onnx_nodes
 from tests.program.models import node
-from tests.program.tflite.writer import Op, T, load, load_bytes, op, write
+from tests.program.tflite.writer import Graph, Op, T, load, op, write
 
 IMAGE = T([1, 4, 6, 8])
 PLAIN = {"x": IMAGE, "y": IMAGE}
@@ -23,10 +23,12 @@ CONV = "x w b"
 
 CASES: dict[str, tuple[list[Op], dict[str, T], str]] = {
     "no such cost": (
-        [op("TANH", "x", "h"), op("WHERE", "h", "y")], {**PLAIN, "h": IMAGE}, r"operator 1 \(WHERE\).*without it",
+        [op("TANH", "x", "h"), op("WHERE", "h", "y")], {**PLAIN, "h": IMAGE}, r"operator 1 \(WHERE\).*without it.*--cut",
     ),
-    "custom": ([op("Detection_PostProcess", "x", "y")], PLAIN, "operator 0 .custom operator 'Detection_PostP"),
-    "control flow": ([op("WHILE", "x", "y")], PLAIN, r"operator 0 \(WHILE\)"),
+    "custom": ([op("Detection_PostProcess", "x", "y")], PLAIN, r"operator 0 .custom operator 'Detection_PostP.*cut= \(--cut\)"),
+    "control flow": ([op("WHILE", "x", "y")], PLAIN, r"operator 0 \(WHILE\) runs; pass .*--trips"),
+    "branches": ([op("IF", "x x", "y", ThenSubgraphIndex=3)], PLAIN, r"0 \(IF\).*graph 3 of the file is missing"),
+    "no handle": ([op("READ_VARIABLE", "x", "y")], PLAIN, r"operands of operator 0 \(READ_V"),
     "strings": ([op("TANH", "x", "y")], {"x": T([2], "STRING"), "y": T([2])}, "'x' holds STRING"),
     "resources": ([op("TANH", "x", "y")], {"x": T([2], "RESOURCE"), "y": T([2])}, "'x' holds UNDEFINED"),
     "sparse": ([op("ADD", "x s", "y")], {**PLAIN, "s": T([8], sparse=True)}, "'s' is sparse"),
@@ -67,8 +69,12 @@ def test_named_errors(case: str) -> None:
 
 
 def test_several_graphs() -> None:
-    with pytest.raises(WorkloadError, match="2 graphs"):
-        load_bytes(write([op("TANH", "x", "y")], PLAIN, subgraphs=2))
+    """What nothing calls is left out, with a warning."""
+    with pytest.warns(UserWarning, match="nothing in it calls 2 of the others"):
+        program = load(
+            [op("TANH", "x", "y")], {**PLAIN, "a": IMAGE, "b": IMAGE}, graphs=[Graph([], "a"), Graph([], "b")]
+        )
+    assert program.op_type == ("Tanh",)
 
 
 @every(

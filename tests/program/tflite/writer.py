@@ -20,15 +20,19 @@ OPTIONS = {
     "ARG_MAX": "ArgMax",
     "AVERAGE_POOL_2D": "Pool2D",
     "BATCH_MATMUL": "BatchMatMul",
+    "CALL_ONCE": "CallOnce",
     "CONCATENATION": "Concatenation",
     "CONV_2D": "Conv2D",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
     "FULLY_CONNECTED": "FullyConnected",
+    "IF": "If",
     "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalization",
     "MAX_POOL_2D": "Pool2D",
     "MUL": "Mul",
     "SVDF": "SVDF",
     "TRANSPOSE_CONV": "TransposeConv",
+    "VAR_HANDLE": "VarHandle",
+    "WHILE": "While",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN",
 }
@@ -54,10 +58,24 @@ class Op:
     op_type: str
     inputs: str
     outputs: str
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    custom: Sequence[int] = ()
 
 
-def op(op_type: str, inputs: str, outputs: str, **options: int) -> Op:
+@dataclass(frozen=True)
+class Graph:
+    """A graph behind the first one; tensors of all graphs have distinct names."""
+
+    ops: Sequence[Op]
+    inputs: str = ""
+    outputs: str = ""
+
+    def uses(self, name: str) -> bool:
+        texts = [self.inputs, self.outputs, *(text for op in self.ops for text in (op.inputs, op.outputs))]
+        return any(name in text.split() for text in texts)
+
+
+def op(op_type: str, inputs: str, outputs: str, **options: Any) -> Op:
     """An `Op` with its options by the names of the schema; windows have stride 1 and no padding unless they say so."""
     windows = {"Padding": 1, "StrideH": 1, "StrideW": 1}
     windowed = OPTIONS.get(op_type) in ("Conv2D", "DepthwiseConv2D", "Pool2D", "TransposeConv")
@@ -65,30 +83,34 @@ def op(op_type: str, inputs: str, outputs: str, **options: int) -> Op:
 
 
 def write(
-    ops: Sequence[Op], tensors: Mapping[str, T], inputs: str = "x", outputs: str = "y", subgraphs: int = 1
+    ops: Sequence[Op], tensors: Mapping[str, T], inputs: str = "x", outputs: str = "y", graphs: Sequence[Graph] = ()
 ) -> bytes:
     """The bytes of a file; an `op_type` that TFLite does not know is a custom operator."""
     builder = flatbuffers.Builder(1024)
     names = list(tensors)
-    op_types = sorted({op.op_type for op in ops})
+    others = [name for name in names if any(graph.uses(name) for graph in graphs)]
+    each = [(Graph(ops, inputs, outputs), [name for name in names if name not in others])]
+    each += [(graph, list(filter(graph.uses, names))) for graph in graphs]
+    op_types = sorted({op.op_type for graph, _ in each for op in graph.ops})
     buffers = [_buffer(builder, None), *(_buffer(builder, tensor.data) for tensor in tensors.values())]
     codes = [_code(builder, op_type) for op_type in op_types]
-    offsets = [_tensor(builder, name, tensors[name], number + 1) for number, name in enumerate(names)]
-    calls = [_operator(builder, op, op_types, names) for op in ops]
-    vectors = {
-        "Tensors": _offsets(builder, offsets),
-        "Inputs": _numbers(builder, names, inputs),
-        "Outputs": _numbers(builder, names, outputs),
-        "Operators": _offsets(builder, calls),
-    }
-    graph = _table(builder, "SubGraph", vectors)
+    offsets = {name: _tensor(builder, name, tensors[name], number + 1) for number, name in enumerate(names)}
+    subgraphs = []
+    for graph, own in each:
+        vectors = {
+            "Tensors": _offsets(builder, [offsets[name] for name in own]),
+            "Inputs": _numbers(builder, own, graph.inputs),
+            "Outputs": _numbers(builder, own, graph.outputs),
+            "Operators": _offsets(builder, [_operator(builder, op, op_types, own) for op in graph.ops]),
+        }
+        subgraphs.append(_table(builder, "SubGraph", vectors))
     root = _table(
         builder,
         "Model",
         {
             "Version": 3,
             "OperatorCodes": _offsets(builder, codes),
-            "Subgraphs": _offsets(builder, [graph] * subgraphs),
+            "Subgraphs": _offsets(builder, subgraphs),
             "Buffers": _offsets(builder, buffers),
         },
     )
@@ -105,10 +127,15 @@ def load_bytes(data: bytes, **settings: Any) -> Program:
 
 
 def load(
-    ops: Sequence[Op], tensors: Mapping[str, T], inputs: str = "x", outputs: str = "y", **settings: Any
+    ops: Sequence[Op],
+    tensors: Mapping[str, T],
+    inputs: str = "x",
+    outputs: str = "y",
+    graphs: Sequence[Graph] = (),
+    **settings: Any,
 ) -> Program:
     """`load_bytes(write(...))`; fusion is off unless asked for."""
-    return load_bytes(write(ops, tensors, inputs, outputs), **({"fusion": "none"} | settings))
+    return load_bytes(write(ops, tensors, inputs, outputs, graphs), **({"fusion": "none"} | settings))
 
 
 def _table(builder: flatbuffers.Builder, name: str, fields: Mapping[str, Any]) -> int:
@@ -166,6 +193,9 @@ def _operator(builder: flatbuffers.Builder, op: Op, op_types: list[str], names: 
     }
     if op.op_type in OPTIONS:
         kind = f"{OPTIONS[op.op_type]}Options"
-        fields["BuiltinOptions"] = _table(builder, kind, op.options)
+        texts = {key: builder.CreateString(value) for key, value in op.options.items() if isinstance(value, str)}
+        fields["BuiltinOptions"] = _table(builder, kind, {**op.options, **texts})
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
+    if op.custom:
+        fields["CustomOptions"] = builder.CreateByteVector(np.array(op.custom, dtype="<i4").tobytes())
     return _table(builder, "Operator", fields)

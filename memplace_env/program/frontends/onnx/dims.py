@@ -5,19 +5,21 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import described
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of
-from memplace_env.program.lowering.graph_values import Value, checked_value
+from memplace_env.program.lowering.graph_values import Value, checked_value, type_name
 
 LARGEST_DIM = 2**31 - 1
 """Largest size of one axis; more is a mistake."""
 
-_UNNAMED = re.compile(r".+\[\d+\]")
+_UNNAMED = re.compile(r".+\.\d+")
+_IN_BRACKETS = re.compile(r"(.+)\[(\d+|\*)\]")
 _BATCH_NAME = re.compile(r"n|b|bs|\w*batch\w*", re.IGNORECASE)
 
 
@@ -37,7 +39,7 @@ class InputShape:
 
 
 def input_shapes(graph: GraphProto) -> list[InputShape]:
-    """Return the graph inputs that are not initialisers, in file order; an unnamed dim is called `input[axis]`."""
+    """Return the graph inputs that are not initialisers, in file order; an unnamed dim is called `input.axis`."""
     constant = {tensor.name for tensor in graph.initializer}
     return [_declared(value) for value in graph.input if value.name not in constant]
 
@@ -59,8 +61,8 @@ def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
         order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [])
         if sorted(order) == [*range(len(dims))]:
             name, turned = node.input[0], (dims[order.index(axis)] for axis in range(len(dims)))
-            known = declared.get(name, tuple(f"{name}[{axis}]" for axis in range(len(dims))))
-            unnamed = (size == f"{name}[{axis}]" for axis, size in enumerate(known))
+            known = declared.get(name, tuple(f"{name}.{axis}" for axis in range(len(dims))))
+            unnamed = (size == f"{name}.{axis}" for axis, size in enumerate(known))
             declared[name] = tuple(b if no else a for a, b, no in zip(known, turned, unnamed, strict=False))
     return declared
 
@@ -96,6 +98,8 @@ class Binding:
         sizes: sizes of the inputs' symbolic dims, and of dims inside the graph that only the data determine.
         patterns: sizes of all dims whose name matches and that have no size of their own; the last match counts.
         trips: number of rounds of loops for which the data determine it.
+        numbers: numbers of inputs of one element, by name.
+        assumed: name of the dim that no argument binds and that is taken as 1, None if there is none.
     """
 
     inputs: tuple[InputShape, ...]
@@ -103,17 +107,20 @@ class Binding:
     sizes: Mapping[str, int]
     patterns: Mapping[str, int]
     trips: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    assumed: str | None = None
 
     @property
     def values(self) -> dict[str, Value]:
         """The inputs with all dims known, by name.
 
         Raises:
-            WorkloadError: dims have no size, all of which it names, or a tensor is larger than any accelerator could
-                hold.
+            WorkloadError: dims have no size, all of which it names, a tensor is larger than any accelerator could
+                hold, or a number is passed for what is no input of one element.
         """
         _check_sizes(self.inputs, self.sizes)
-        return {value.name: _bound(value, self.sizes) for value in self.inputs}
+        bound = {value.name: _bound(value, self.sizes) for value in self.inputs}
+        return bound | {name: _constant(name, bound.get(name), number) for name, number in self.numbers.items()}
 
     def size_of(self, name: str) -> int | None:
         """Return the size that was passed for a dim, None if there is none."""
@@ -148,22 +155,27 @@ def bind(
     dims: Mapping[str, int] | None,
     inner: Set[str],
     trips: int | None = None,
+    values: Mapping[str, float] | None = None,
 ) -> Binding:
-    """Return the live inputs and a size for each dim that the arguments bind.
+    """Return the live inputs and a size for each dim that the arguments bind, and 1 for a lone free leading dim.
 
     Args:
         inputs: from `input_shapes`.
         live: names of the inputs that the outputs depend on.
         batch: size of the batch dim, see `load_onnx`.
         dims: sizes of symbolic dims by name, or by patterns with "*" for those that have no size of their own.
-        inner: names of the dims inside the graph that the file declares; `value[axis]` names one without a name.
+        inner: names of the dims inside the graph that the file declares; `value.axis` names one without a name.
         trips: number of rounds of loops for which the data determine it.
+        values: numbers of inputs of one element, by name.
 
     Raises:
         WorkloadError: a size is impossible, or a name is unknown or bound twice.
     """
-    given = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
     names = symbolic_dims(inputs)
+    given = {
+        _unbracketed(name, inner.union(names)): _checked_size(f"dims[{name!r}]", size)
+        for name, size in (dims or {}).items()
+    }
     patterns = {name: size for name, size in given.items() if "*" in name}
     sizes = {name: patterns[pattern] for pattern in patterns for name in _matching(pattern, names)}
     sizes |= {name: size for name, size in given.items() if name not in patterns}
@@ -173,7 +185,17 @@ def bind(
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
         inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
-    return Binding(tuple(inputs), names, sizes, patterns, trips)
+    free = [name for name in symbolic_dims(inputs) if name not in sizes]
+    assumed = free[0] if len(free) == 1 and any(value.dims[:1] == (free[0],) for value in inputs) else None
+    if assumed is not None:
+        sizes[assumed] = 1
+    return Binding(tuple(inputs), names, sizes, patterns, trips, dict(values or {}), assumed)
+
+
+def _unbracketed(name: str, known: Set[str]) -> str:
+    """Return the name of a dim without a name that was passed as `input[axis]`, which some shells expand."""
+    match = _IN_BRACKETS.fullmatch(name)
+    return name if match is None or name in known else f"{match[1]}.{match[2]}"
 
 
 def rebatches(inputs: list[InputShape], batch: int | None) -> bool:
@@ -210,8 +232,8 @@ def _declared_dims(name: str, tensor: TypeProto.Tensor) -> Iterator[int | str]:
         # Some exporters write -1 where they mean "any size"; 0 is a size, that of an empty cache.
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             yield dim.dim_value
-        else:
-            yield dim.dim_param or f"{name}[{axis}]"
+        else:  # "?" stands for no name
+            yield f"{name}.{axis}" if dim.dim_param in ("", "?") else dim.dim_param
 
 
 def is_batch(name: str) -> bool:
@@ -281,6 +303,19 @@ def _bound(value: InputShape, sizes: Mapping[str, int]) -> Value:
     """Return the input with the sizes of its symbolic dims."""
     shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in value.dims)
     return checked_value(f"The graph input {value.name!r}", shape, value.element_type)
+
+
+def _constant(name: str, value: Value | None, number: float) -> Value:
+    """Return an input of one element as the constant of a number."""
+    if value is None or value.elements != 1:
+        what = "is no graph input that the outputs depend on" if value is None else f"has the shape {[*value.shape]}"
+        raise WorkloadError(f"{name!r} {what}; values are for graph inputs of one element, so leave it out.")
+    given, dtype = np.asarray(number), helper.tensor_dtype_to_np_dtype(value.element_type)
+    with np.errstate(all="ignore"):
+        data = given.astype(dtype) if given.dtype.kind in "biuf" and given.shape == () else given
+    if data.dtype != dtype or (dtype.kind in "biu" and data != given):
+        raise WorkloadError(f"values[{name!r}] is {described(number)}, which no {type_name(value.element_type)} is.")
+    return replace(value, constant=True, data=data.reshape(value.shape))
 
 
 def _checked_size(argument: str, size: int) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import shown
 from memplace_env.program.frontends.onnx.control_flow import BRANCHES, LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
@@ -21,6 +22,7 @@ from memplace_env.program.frontends.onnx.dims import (
     named_dims,
 )
 from memplace_env.program.frontends.onnx.node_checks import (
+    MisfitError,
     NodeChecker,
     NodeShapes,
     check_attributes,
@@ -36,7 +38,7 @@ from memplace_env.program.lowering.graph_values import INTEGER_BITS, Array, Valu
 from memplace_env.program.lowering.lower_graph import work_of
 from memplace_env.program.lowering.node_graph import ErrorsOfRules, Node, NodeGraph, Operator
 from memplace_env.program.lowering.rules import vector_ops
-from memplace_env.program.model_file import Meter, stem
+from memplace_env.program.model_file import LONGEST, Meter, stem
 
 
 def infer(model: ModelProto, binding: Binding) -> NodeGraph:
@@ -66,7 +68,10 @@ class _ForwardPass:
         self._unknown: dict[str, str] = {}
         self._trips_needed = False
         self._assumed: dict[str, Mapping[str, NodeGraph]] = {}
-        self._layers: tuple[dict[str, Any], ...] = self._values, self._sequences, self._assumed
+        self._notes: dict[str, str] = {}
+        if (dim := binding.assumed) is not None:
+            self._notes[dim] = f"The leading dim {dim!r} of an input is taken as 1; pass {how_to_pass({dim: '...'})}."
+        self._layers: tuple[dict[str, Any], ...] = self._values, self._sequences, self._assumed, self._notes
 
     def run(self) -> NodeGraph:
         graph = self._graph
@@ -82,7 +87,9 @@ class _ForwardPass:
         self._binding.check_used(dim_names(self._declared), self._asked)
         if self._binding.trips is not None and not self._trips_needed:
             raise WorkloadError("No loop of the model needs a number of rounds, so trips cannot apply; leave it out.")
-        return NodeGraph(tuple(self._nodes), self._values, outputs, choices=self._assumed)
+        return NodeGraph(
+            tuple(self._nodes), self._values, outputs, choices=self._assumed, notes=(*self._notes.values(),)
+        )
 
     def _add_initializers(self, tensors: Iterable[TensorProto]) -> None:
         for tensor in tensors:
@@ -151,17 +158,19 @@ class _ForwardPass:
             self._run_branch(node, taken)
         else:
             tried = {taken: self._tried(node, taken) for taken in (True, False)}
-            taken = tried[True].work >= tried[False].work
-            self._nodes += tried[taken].nodes
-            for items, added in zip(self._layers, tried[taken].added, strict=True):
+            taken = self._chosen(node, tried)
+            kept = tried[taken]
+            self._nodes += kept.nodes
+            for items, added in zip(self._layers, kept.added, strict=True):
                 items |= added
             outputs = tuple(filter(None, node.output))
-            self._assumed[describe(node)] = {
-                BRANCHES[branch]: NodeGraph(
-                    tuple(tried[branch].nodes), ChainMap(tried[branch].added[0], self._values), outputs
-                )
-                for branch in (taken, not taken)
-            }
+            if all(branch.misfit is None for branch in tried.values()):
+                self._assumed[describe(node)] = {
+                    BRANCHES[branch]: NodeGraph(
+                        tuple(tried[branch].nodes), ChainMap(tried[branch].added[0], self._values), outputs
+                    )
+                    for branch in (taken, not taken)
+                }
         if decided:
             self._unsettle(node)
 
@@ -186,14 +195,32 @@ class _ForwardPass:
             if value.data is None or len(value.shape) > 1 or value.element_type not in INTEGER_BITS:
                 self._values[name] = replace(value, constant=False)
 
+    def _chosen(self, node: NodeProto, tried: Mapping[bool, _Tried]) -> bool:
+        """Return the branch whose shapes fit, with a note why the other one is not taken, or that of most work."""
+        for taken, branch in tried.items():
+            if branch.misfit is None:
+                continue
+            if tried[not taken].misfit is not None:
+                raise branch.misfit
+            reason = shown(branch.misfit, LONGEST)
+            self._notes[describe(node)] = (
+                f"The {BRANCHES[not taken]} of {describe(node)} is taken, as the other one does not hold: {reason}"
+            )
+            return not taken
+        return tried[True].work >= tried[False].work
+
     def _tried(self, node: NodeProto, taken: bool) -> _Tried:
         """Run a branch, and undo it."""
-        nodes, sizes = len(self._nodes), list(map(len, self._layers))
-        self._run_branch(node, taken)
+        nodes, sizes, misfit = len(self._nodes), list(map(len, self._layers)), None
+        try:
+            self._run_branch(node, taken)
+        except MisfitError as error:
+            misfit = error
         run = self._nodes[nodes:]
-        work = sum(work_of(inner, self._values) for inner in run)
+        work = sum(work_of(inner, self._values) for inner in run) if misfit is None else 0
         del self._nodes[nodes:]
-        return _Tried(work, run, [_taken_off(items, size) for items, size in zip(self._layers, sizes, strict=True)])
+        added = [_taken_off(items, size) for items, size in zip(self._layers, sizes, strict=True)]
+        return _Tried(work, run, added, misfit)
 
     def _run_branch(self, node: NodeProto, taken: bool) -> None:
         initializers, nodes = inlined_branch(node, taken, self._meter)
@@ -314,11 +341,12 @@ class _ForwardPass:
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A branch that was run: its work, its nodes, and what it added to each of the layers."""
+    """A branch that was run: its work, its nodes, what it added to each of the layers, and where shapes do not fit."""
 
     work: int
     nodes: Sequence[Node]
     added: Sequence[dict[str, Any]]
+    misfit: MisfitError | None
 
 
 def _taken_off(items: dict[str, Any], size: int) -> dict[str, Any]:

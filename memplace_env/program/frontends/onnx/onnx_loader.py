@@ -28,7 +28,7 @@ from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
-from memplace_env.program.lowering.assembly import NAMED, assemble, branch_costs
+from memplace_env.program.lowering.assembly import assemble, choices_note
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.lower_graph import lower
@@ -48,20 +48,23 @@ def load_onnx(
     fusion: str = "conv",
     in_place: str = "none",
     trips: int | None = None,
+    values: Mapping[str, float] | None = None,
     cut: str | None = None,
     name: str | None = None,
 ) -> Program:
     """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
 
-    Loops are unrolled. Where the data choose the branch of an `If`, the one with most work is taken, and a warning
-    says which, and what each branch costs. An op reads the condition, so that what computes it is never left out.
+    A free leading dim of an input is 1, with a warning, if no other dim is free. Loops are unrolled. Where the data
+    choose the branch of an `If`, the one with most work is taken, and a warning says which, and what each branch costs.
+    A branch in which shapes do not fit together is not taken if the other one holds, with a warning too. An op reads
+    the condition, so that what computes it is never left out.
 
     Args:
         path: an .onnx file.
         batch: size of the symbolic dims whose names mean a batch (`batch`, `batch_size`, `N`, ...). If the model names
             no such dim, size of the leading dim of each input that is symbolic or 1.
-        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`. Also sizes of dims inside the
-            graph that only the data determine, called as in the file or `value[axis]`. A "*" in a name means all dims
+        dims: sizes of symbolic dims by name; one without a name is called `input.axis`. Also sizes of dims inside the
+            graph that only the data determine, called as in the file or `value.axis`. A "*" in a name means all dims
             that match, as in `{"u*": 64}`.
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; tensors that the
             file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
@@ -70,6 +73,7 @@ def load_onnx(
         in_place: which results may lie in the place of an operand that no later op reads, see `Program.inplace`:
             "none", "elementwise" for those of element-wise ops, "rows" also for those of softmax and normalisations.
         trips: number of rounds of loops for which the data determine it.
+        values: numbers of graph inputs of one element, by name. They become constants, which can choose branches.
         cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
         name: the Program's name; the file's without its suffix if None.
 
@@ -80,23 +84,16 @@ def load_onnx(
     check_deployment(dtype, fusion, in_place)
     file = Path(path)
     with collection_paused():
-        graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
+        graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, values=values, cut=cut)
         with errors_named(file):
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
             called = name_of(file) if name is None else name
             program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
-    if graph.choices:
-        warnings.warn(f"{file}: {_choices_note(graph.choices, dtype, fusion)}", stacklevel=2)
+    choices = graph.choices and [choices_note(graph.choices, lambda branch: fuse(lower(branch, dtype), fusion))]
+    for note in (*graph.notes, *choices):
+        warnings.warn(f"{file}: {note}", stacklevel=2)
     return program
-
-
-def _choices_note(choices: Mapping[str, Mapping[str, NodeGraph]], dtype: str | None, fusion: str) -> str:
-    """Return what was assumed where the data choose a branch."""
-    taken = [f"{next(iter(branches))} of {node}" for node, branches in choices.items()]
-    more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
-    costs = branch_costs(choices.items(), lambda branch: fuse(lower(branch, dtype), fusion))
-    return f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:NAMED])}{more}. {costs}"
 
 
 def inferred_graph(
@@ -105,6 +102,7 @@ def inferred_graph(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     trips: int | None = None,
+    values: Mapping[str, float] | None = None,
     cut: str | None = None,
 ) -> NodeGraph:
     """Return the graph that `load_onnx` lowers: all shapes known, names and types as in the file.
@@ -118,7 +116,7 @@ def inferred_graph(
     with errors_named(file):
         if cut is not None:
             _cut(model.graph, cut)
-        return _inferred(model, batch, dims, trips)
+        return _inferred(model, batch, dims, trips, values)
 
 
 def model_dims(path: str | os.PathLike[str]) -> list[str]:
@@ -142,13 +140,19 @@ def _cut(graph: GraphProto, name: str) -> None:
     graph.output.add(name=name)
 
 
-def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None, trips: int | None) -> NodeGraph:
+def _inferred(
+    model: ModelProto,
+    batch: int | None,
+    dims: Mapping[str, int] | None,
+    trips: int | None,
+    values: Mapping[str, float] | None,
+) -> NodeGraph:
     """Return the graph with all dims bound and all shapes known."""
     inputs, live = input_shapes(model.graph), live_inputs(model)
     inner = dim_names(inner_dims(model.graph))
 
     def bound(batch: int | None) -> Binding:
-        return bind(inputs, live, batch, dims, inner, trips)
+        return bind(inputs, live, batch, dims, inner, trips, values)
 
     binding = bound(batch)
     if batch is None or not rebatches(inputs, batch):

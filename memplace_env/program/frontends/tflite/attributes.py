@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from memplace_env.program.frontends.tflite.tflite_model import Call
+from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor
 from memplace_env.program.lowering.graph_values import Shape
 
 Attributes = Mapping[str, Any]
@@ -63,12 +63,12 @@ def depthwise_orders(call: Call) -> Orders:
 
 
 def transposed_convolution(call: Call) -> Attributes:
-    """TRANSPOSE_CONV: SAME crops the border so that the result has the size that the file declares."""
+    """TRANSPOSE_CONV, also MediaPipe's: SAME crops the border so that the result has the size that the file declares."""
     strides = _positive(call, "StrideH", "StrideW")
     pads = [0, 0]
     if call.option("Padding", 1) == _SAME:
         for axis in (0, 1):
-            full = (call.needed(2).shape[1 + axis] - 1) * strides[axis] + call.needed(1).shape[1 + axis]
+            full = (_image(call).shape[1 + axis] - 1) * strides[axis] + call.needed(1).shape[1 + axis]
             pads[axis] = max(0, full - call.result.shape[1 + axis]) // 2
     return {"strides": strides, "pads": (*pads, *pads)}
 
@@ -76,9 +76,14 @@ def transposed_convolution(call: Call) -> Attributes:
 def transposed_convolution_orders(call: Call) -> Orders:
     """TRANSPOSE_CONV: filters are stored [filters, height, width, channels], ONNX has [channels, filters, ...]."""
     filters, _, _, channels = call.needed(1).shape
-    if call.result.shape[-1] != filters or call.needed(2).shape[-1] != channels:
+    if call.result.shape[-1] != filters or _image(call).shape[-1] != channels:
         raise ValueError("the filters do not fit the channels")
     return {1: (3, 0, 1, 2)}
+
+
+def _image(call: Call) -> Tensor:
+    """Return the image of a transposed convolution, which TFLite has behind the sizes of the result."""
+    return call.needed(2 if call.op_type == "TRANSPOSE_CONV" else 0)
 
 
 def fully_connected_shapes(call: Call) -> Shapes:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.tflite.tflite_graph import to_graph
+from memplace_env.program.frontends.tflite.tflite_graph import to_graph, up_to
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
-from memplace_env.program.lowering.assembly import assemble
+from memplace_env.program.lowering.assembly import assemble, choices_note
+from memplace_env.program.lowering.buffer_ops import OpGraph
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.lower_graph import lower
 from memplace_env.program.lowering.node_graph import Node, NodeGraph
-from memplace_env.program.model_file import errors_named, name_of, read_bytes
+from memplace_env.program.model_file import check_trips, errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 
@@ -29,9 +31,14 @@ def load_tflite(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str = "none",
+    trips: int | None = None,
+    cut: str | None = None,
     name: str | None = None,
 ) -> Program:
     """Read a TensorFlow Lite model as a Program. Bytes of weights are not read and may be missing.
+
+    The first graph of the file is loaded, with what its control flow calls, see `load_onnx`. What CALL_ONCE runs is not
+    part of an inference. A resource variable is an input of the Program; what is assigned to it last is an output.
 
     Op types are those of ONNX (CONV_2D and DEPTHWISE_CONV_2D are "Conv", FULLY_CONNECTED is "Gemm", ...), and ops are
     named after their first result. An activation inside an operator of the file is part of its op, as if it had been
@@ -47,6 +54,8 @@ def load_tflite(
             count as int8: so does a model with int8 weights and int16 activations, whose activations keep 2 bytes.
         fusion: see `fuse`; a fully connected layer counts as a convolution.
         in_place: see `load_onnx`.
+        trips: number of rounds of each WHILE, which the data determine.
+        cut: name of a tensor of the first graph, up to which the model is loaded; None loads all of it.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
@@ -54,16 +63,25 @@ def load_tflite(
             file, tensor or operator and what to do.
     """
     check_deployment(dtype, fusion, in_place)
+    check_trips(trips)
     file = Path(path)
     data = read_bytes(file, ".tflite")
     with errors_named(file):
         model = parse(data)
         _check_bindings(model, batch, dims)
-        graph = to_graph(model)
-        ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
+        graph = to_graph(model if cut is None else up_to(model, cut), trips)
+        ops = _lowered(graph, dtype, fusion)
         computed_in = computing_dtype(ops, dtype)
         called = name_of(file) if name is None else name
-        return assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
+        program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
+    choices = graph.choices and [choices_note(graph.choices, lambda each: fuse(_lowered(each, dtype, fusion), fusion))]
+    for note in (*graph.notes, *choices):
+        warnings.warn(f"{file}: {note}", stacklevel=2)
+    return program
+
+
+def _lowered(graph: NodeGraph, dtype: str | None, fusion: str) -> OpGraph:
+    return lower(graph if fusion == "none" else fold_paddings(graph), dtype)
 
 
 def check_tflite(path: str | os.PathLike[str]) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from memplace_env.program.lowering.graph_values import Array, Shape
+
+
+def custom(name: str) -> str:
+    """Return how a custom operator is called in messages and in the table of operators."""
+    return f"custom operator {name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,7 @@ class Tensor:
         element_type: an ONNX `TensorProto.DataType`.
         data: contents of small integer constants, None if the file has none.
         variable: whether it keeps its contents from one inference to the next.
+        sparse: whether the file stores its elements other than zero alone.
     """
 
     name: str
@@ -25,6 +32,7 @@ class Tensor:
     element_type: int
     data: Array | None
     variable: bool
+    sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +78,38 @@ class Call:
             raise ValueError(f"the contents of input {position} are missing, and the operator's work depends on them")
         return data
 
+    def text(self, name: str) -> str:
+        """Return a text among the options, by the name of its accessor; empty if there is no such option."""
+        found = self._read(name)
+        return found.decode(errors="replace") if isinstance(found, bytes) else ""
+
     def option(self, name: str, default: int = 0) -> int:
         """Return a number among the options, by the name of its accessor; the default if there is no such option."""
+        found = self._read(name)
+        return default if found is None else int(found)
+
+    def _read(self, name: str) -> Any:
         accessor = getattr(self.options, name, None)
-        if accessor is None:
-            return default
         try:
-            return int(accessor())
+            return None if accessor is None else accessor()
         except Exception as error:  # the package checks nothing, so damaged offsets raise anything
             raise ValueError(f"its option {name} cannot be read") from error
 
 
 @dataclass(frozen=True, slots=True)
 class TfliteModel:
-    """The one graph of a file."""
+    """A graph of a file, the first one unless another calls it.
+
+    Attributes:
+        calls: its operators in execution order.
+        inputs: by position.
+        outputs: by position.
+        graphs: by number those that its control flow calls, and that these call.
+        unused: number of the file's graphs that nothing calls.
+    """
 
     calls: tuple[Call, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    graphs: Mapping[int, TfliteModel] = field(default_factory=dict)
+    unused: int = 0

@@ -17,10 +17,10 @@ from memplace_env.program.frontends.tflite.attributes import (
     no_orders,
     no_shapes,
 )
-from memplace_env.program.frontends.tflite.tflite_model import Call
-from memplace_env.program.lowering.node_graph import Operator
+from memplace_env.program.frontends.tflite.tflite_model import Call, custom
+from memplace_env.program.lowering.node_graph import Operator, Site
 from memplace_env.program.lowering.rules import independent_axes, matrix_products, vector_ops, views
-from memplace_env.program.lowering.rules.vector_ops import per_result
+from memplace_env.program.lowering.rules.vector_ops import per_input, per_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,11 @@ def _elementwise(name: str, operator: str, operations: int) -> TfliteOperator:
     """An element-wise operator that ONNX lacks, with as many operations as its primitive ops."""
     axes, work = independent_axes.elementwise, per_result(operations)
     return TfliteOperator(name, Operator(operator, vector_ops=work, axes=axes, elementwise=True))
+
+
+def _own(name: str, operator: str, work: Callable[[Site], int]) -> TfliteOperator:
+    """An operator that ONNX lacks, whose tensors stay whole."""
+    return TfliteOperator(name, Operator(operator, vector_ops=work))
 
 
 def _move(name: str, operator: str, parameters: tuple[int, ...]) -> TfliteOperator:
@@ -119,6 +124,12 @@ _ROWS: Final = (
         shapes=about.fully_connected_shapes,
         orders=about.fully_connected_orders,
     ),
+    _is(
+        custom("Convolution2DTransposeBias"),
+        "ConvTranspose",
+        attributes=about.transposed_convolution,
+        orders=about.transposed_convolution_orders,
+    ),
     _is("BATCH_MATMUL", "MatMul", orders=about.matmul_orders),
     TfliteOperator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
@@ -154,13 +165,21 @@ _ROWS: Final = (
     _is("SOFTMAX", "Softmax", attributes=about.last_axis),
     _is("RESIZE_BILINEAR", "Resize", attributes=about.interpolation(b"linear")),
     _is("RESIZE_NEAREST_NEIGHBOR", "Resize", attributes=about.interpolation(b"nearest")),
+    # MediaPipe's: two operations per coordinate of a landmark, and one per source point or product and sum.
+    _own(custom("Landmarks2TransformMatrix"), "LandmarksToTransform", per_input(2)),
+    _own(custom("TransformLandmarks"), "TransformLandmarks", per_result(4)),
+    _own(custom("TransformTensorBilinear"), "TransformTensor", per_result(4)),
     # Pooling and reductions.
     _is("AVERAGE_POOL_2D", "AveragePool", attributes=about.pooling),
     _is("L2_POOL_2D", "LpPool", attributes=about.pooling),
     _is("MAX_POOL_2D", "MaxPool", attributes=about.pooling),
+    TfliteOperator(
+        custom("MaxPoolingWithArgmax2D"), replace(OPERATORS["MaxPool"], written=None), attributes=about.pooling
+    ),
     _is("ARG_MAX", "ArgMax", _DATA, attributes=about.searched_axis),
     _is("ARG_MIN", "ArgMin", _DATA, attributes=about.searched_axis),
     # Data movement.
+    _is(custom("MaxUnpooling2D"), "MaxUnpool"),
     _move("BATCH_TO_SPACE_ND", "BatchToSpace", (1, 2)),
     _is("EMBEDDING_LOOKUP", "Gather", (1, 0)),
     _is("FILL", "Expand", (1, 0)),
@@ -181,7 +200,8 @@ _ROWS: Final = (
     _is("SQUEEZE", "Squeeze", _DATA),
     # Results that follow from shapes and constants.
     _is("RANK", "Size", (), of_shapes=True),
-    TfliteOperator("RANGE", Operator("Range", vector_ops=per_result(1))),
+    _is("DENSIFY", "Constant", (), of_shapes=True),  # of a constant, once before the first inference
+    _own("RANGE", "Range", per_result(1)),
     _is("SHAPE", "Shape", (), of_shapes=True),
     _is("ZEROS_LIKE", "Constant", (), of_shapes=True),
 )

@@ -5,23 +5,38 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel
+from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel, custom
 from memplace_env.program.lowering.graph_values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 
 _IDENTIFIER: Final = b"TFL3"
 _BUILTIN_CODE: Final = 10  # slot of `builtin_code` in the vtable of an OperatorCode
-_NUMPY_TYPES: Final[Mapping[str, np.dtype[Any]]] = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
+_NUMPY_TYPES: Final[Mapping[str, np.dtype[Any]]] = {
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "BOOL": np.dtype("?"),
+}
+_CALLED: Final = ("ThenSubgraphIndex", "ElseSubgraphIndex", "CondSubgraphIndex", "BodySubgraphIndex")
+"""Options that name a graph of the file which runs whenever its operator does."""
+_WINDOW: Final = ("Padding", "StrideW", "StrideH", "FilterWidth", "FilterHeight")
+_CUSTOM_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Convolution2DTransposeBias": _WINDOW[:3],
+    "MaxPoolingWithArgmax2D": _WINDOW,
+    "MaxUnpooling2D": _WINDOW,
+}
+"""Options of MediaPipe's operators, int32 each, as TFLite's structs of parameters have them at their start."""
 _ONNX_NAMES: Final = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
 
 
 def parse(data: bytes) -> TfliteModel:
-    """Return the graph in a file's bytes.
+    """Return the first graph in a file's bytes, and those that it calls.
 
     Vectors of a valid file do not overlap, so all reads together may take no more than a small multiple of the file's
     size; that bounds time and memory for damaged files.
@@ -54,23 +69,34 @@ class _Reader:
         self._library = library
         self._data = data
         self._left = 4 * len(data)
+        self._names: set[str] = set()
 
     def model(self) -> TfliteModel:
         root = self._library.Model.GetRootAs(self._data, 0)
-        if (graphs := root.SubgraphsLength()) != 1:
-            raise WorkloadError(
-                f"The file has {graphs} graphs, for control flow or several functions; only one can be scheduled, so "
-                "convert the function alone, with its control flow unrolled."
-            )
-        graph = root.Subgraphs(0)
-        tensors = self._tensors(root, graph)
         op_types = [self._op_type(root.OperatorCodes(i)) for i in range(self._counted(root.OperatorCodesLength(), 4))]
+        number = self._counted(root.SubgraphsLength(), 4)
+        first = self._graph(root, 0, op_types)
+        graphs: dict[int, TfliteModel] = {}
+        once: set[int] = set()
+        open_calls = list(first.calls)
+        while open_calls:
+            call = open_calls.pop()
+            once.add(call.option("InitSubgraphIndex"))
+            for index in (call.option(name) for name in _CALLED):
+                if 0 < index < number and index not in graphs:
+                    graphs[index] = self._graph(root, index, op_types)
+                    open_calls += graphs[index].calls
+        return replace(first, graphs=graphs, unused=len(set(range(1, number)) - graphs.keys() - once))
+
+    def _graph(self, root: Any, number: int, op_types: list[str]) -> TfliteModel:
+        graph = root.Subgraphs(number)
+        tensors = self._tensors(root, graph)
         calls = []
         for index in range(self._counted(graph.OperatorsLength(), 4)):
             operator = graph.Operators(index)
             inputs, outputs = (_chosen(tensors, self._ints(operator, field)) for field in ("Inputs", "Outputs"))
             op_type = op_types[operator.OpcodeIndex()]
-            calls.append(Call(index, op_type, inputs, outputs, self._options(operator)))
+            calls.append(Call(index, op_type, inputs, outputs, self._options(operator, op_type)))
         ends = (_chosen(tensors, self._ints(graph, field)) for field in ("Inputs", "Outputs"))
         inputs, outputs = (tuple(tensor for tensor in end if tensor is not None) for end in ends)
         return TfliteModel(tuple(calls), inputs, outputs)
@@ -89,22 +115,19 @@ class _Reader:
 
     def _tensors(self, root: Any, graph: Any) -> list[Tensor]:
         tensors: list[Tensor] = []
-        names: set[str] = set()
         for index in range(self._counted(graph.TensorsLength(), 4)):
             table = graph.Tensors(index)
             text = table.Name() or b""
             self._counted(len(text), 1)
             # A zero byte marks the names of views that the loader makes.
             name = text.decode(errors="replace").replace("\0", "") or f"tensor_{index}"
-            while name in names:
+            while name in self._names:
                 name = f"{name}#{index}"
-            names.add(name)
+            self._names.add(name)
             tensors.append(self._tensor(root, table, name))
         return tensors
 
     def _tensor(self, root: Any, table: Any, name: str) -> Tensor:
-        if table.Sparsity() is not None:
-            raise WorkloadError(f"Tensor {name!r} is sparse, which is not supported; convert the model with it dense.")
         type_name = _names(self._library.TensorType).get(table.Type(), f"type {table.Type()}")
         shape = self._ints(table, "Shape")
         open_dims = self._ints(table, "ShapeSignature")
@@ -113,7 +136,8 @@ class _Reader:
                 f"Tensor {name!r} has the dynamic shape {list(open_dims or shape)}; convert the model with fixed ones."
             )
         element_type = type_number(_ONNX_NAMES.get(type_name, type_name))
-        return Tensor(name, shape, element_type, self._contents(root, table, shape, type_name), table.IsVariable())
+        data, sparse = self._contents(root, table, shape, type_name), table.Sparsity() is not None
+        return Tensor(name, shape, element_type, data, table.IsVariable(), sparse)
 
     def _contents(self, root: Any, table: Any, shape: Shape, type_name: str) -> Array | None:
         dtype = _NUMPY_TYPES.get(type_name)
@@ -132,11 +156,17 @@ class _Reader:
         number = max(_builtin_code(code), code.DeprecatedBuiltinCode())
         name = _names(self._library.BuiltinOperator).get(number, f"builtin operator {number}")
         if name == "CUSTOM":
-            return f"custom operator {(code.CustomCode() or b'').decode(errors='replace')!r}"
+            return custom((code.CustomCode() or b"").decode(errors="replace"))
         return name
 
-    def _options(self, operator: Any) -> Any:
-        """Return the table of options as an object of its class, None if there is none."""
+    def _options(self, operator: Any, op_type: str) -> Any:
+        """Return the table of options as an object of its class, or one with its accessors; None if there is none."""
+        names = next((names for name, names in _CUSTOM_OPTIONS.items() if custom(name) == op_type), ())
+        if names:
+            numbers = struct.unpack_from(f"<{len(names)}i", operator.CustomOptionsAsNumpy().tobytes())
+            options = dict(zip(names, numbers, strict=True))
+            options["Padding"] -= 1  # the enumeration in a struct begins with "unknown"
+            return SimpleNamespace(**{name: partial(int, number) for name, number in options.items()})
         table, kind = operator.BuiltinOptions(), operator.BuiltinOptionsType()
         if table is None or not kind:
             return None
