@@ -79,8 +79,8 @@ def ids(records: Records) -> list[dict[str, Record]]:
     found: dict[str, dict[str, Record]] = {}
     for record in records:
         found.setdefault(record["name"], {})[record["choice"]] = record
-    whole = [each for each in found.values() if each.keys() >= CHOICES.keys()]
-    return sorted(whole, key=lambda each: -gain(each, "in place"))
+    both = [each for each in found.values() if each.keys() >= {"as it is", "in place"}]
+    return sorted(both, key=lambda each: -gain(each, "in place"))
 
 
 def gain(each: dict[str, Record], choice: str) -> float:
@@ -96,11 +96,17 @@ def shown(records: Records) -> list[Row]:
 
 
 def cell(choice: str) -> Callable[[Row], str]:
-    """Return a cell: the gain of an id with, in brackets, the gap to the bound; the geometric mean of all ids."""
+    """Return a cell: the gain of an id with, in brackets, the gap to the bound; the geometric mean of all ids.
+
+    It is empty where a choice is not measured.
+    """
 
     def text(row: Row) -> str:
         if isinstance(row, list):
-            return f"{math.prod(1 + gain(each, choice) for each in row) ** (1 / max(1, len(row))) - 1:+.1%}"
+            gains = [1 + gain(each, choice) for each in row if choice in each]
+            return f"{math.prod(gains) ** (1 / len(gains)) - 1:+.1%}" if gains else ""
+        if choice not in row:
+            return ""
         record = row[choice]
         return f"{gain(row, choice):+.1%} ({max(record['s'] / record['bound_s'] - 1, 0):.2%})"
 
@@ -112,11 +118,12 @@ def summary(records: Records) -> str:
     found = ids(records)
     lines = []
     for choice in list(CHOICES)[1:]:
-        gains = sorted((gain(each, choice) for each in found), reverse=True)
-        near = sum(each[choice]["s"] <= 1.001 * each[choice]["bound_s"] for each in found)
+        there = [each for each in found if choice in each]
+        gains = sorted((gain(each, choice) for each in there), reverse=True)
+        near = sum(each[choice]["s"] <= 1.001 * each[choice]["bound_s"] for each in there)
         most = [sum(value >= least for value in gains) for least in (0.01, 0.1)]
         lines.append(
-            f"- {choice}: {most[0]} of {len(found)} ids gain 1 % or more, {most[1]} gain 10 %; median "
+            f"- {choice}: {most[0]} of {len(there)} ids gain 1 % or more, {most[1]} gain 10 %; median "
             f"{_median(gains):.1%}; {near} are within 0.1 % of the bound."
         )
     times = [sum(each[choice]["took_s"] for each in found) for choice in ("as it is", "in place")]
@@ -142,7 +149,7 @@ def columns(choices: Iterable[str]) -> Columns:
 
 
 def _value(choice: str, name: str) -> Callable[[Row], object]:
-    return lambda row: row[choice][name]
+    return lambda row: row[choice][name] if choice in row else ""
 
 
 EXPERIMENTS = [
