@@ -170,7 +170,9 @@ _OPTIONS = {
         list[str] | None,
         typer.Option("--value", metavar="NAME=NUMBER", help="Number of a graph input of one element; repeat."),
     ],
-    "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")],
+    "cut": Annotated[
+        str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")
+    ],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),

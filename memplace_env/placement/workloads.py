@@ -83,8 +83,9 @@ def resolve_workload(
         refuse_settings("A TFLite model", values=values)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        sizes = {"batch": batch, "dims": dims, "trips": trips}
-        return load_tflite(path, **sizes, dtype=dtype, fusion=fusion, in_place=which, cut=cut)
+        return load_tflite(
+            path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut
+        )
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 

@@ -78,6 +78,7 @@ class ProgramBuilder:
         bytes_read: Mapping[int, int] | None = None,
         halo: Mapping[int, int] | None = None,
         inplace: Iterable[tuple[int, int]] = (),
+        scratch: int = 0,
     ) -> None:
         """Add the next op of the schedule.
 
@@ -92,11 +93,17 @@ class ProgramBuilder:
             bytes_read: for operands that are read in part (and results that are written in part) the bytes moved.
             halo: for operands whose rows a window slides over, see `Program.use_halo`.
             inplace: pairs (operand, result) that may lie in the same bytes, see `Program.inplace`.
+            scratch: bytes of working memory, 0 for none: a result that nothing reads, which lives while the op runs and
+                is written once.
 
         Raises:
-            WorkloadError: a pair is not of an operand and a result.
+            WorkloadError: a pair is not of an operand and a result, or the scratch is less than 0.
         """
         number = len(self._ops)
+        if scratch < 0:
+            raise WorkloadError(f"Op {number} has {scratch} bytes of scratch; leave it out for none.")
+        if scratch:
+            results = [*results, self.tensor(f"{name or f'{op_type}_{number}'}/scratch", scratch)]
         self._ops.append((op_type, name or f"{op_type}_{number}"))
         self._gemm.append(gemm)
         self._vector_ops.append(vector_ops)

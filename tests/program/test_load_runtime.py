@@ -306,12 +306,36 @@ CASES: dict[str, tuple[NodeProto, dict[str, Any]]] = {
     ),
     "to bytes": (own("QuantizeLinear", "x s p", "y"), {"x": X}),
     "from bytes": (own("DequantizeLinear", "a s p", "y"), {"a": bytes_(3, 5)}),
+    "recurrent": (
+        own("DynamicQuantizeLSTM", "x w r _ _ _ _ _ t q t q", "y z1 z2", hidden_size=3, direction=b"bidirectional"),
+        {"x": floats(S, B, 5), "w": bytes_(2, 5, 12), "r": bytes_(2, 3, 12), "t": floats(2), "q": bytes_(2)},
+    ),
+    "embedded": (
+        own("QEmbedLayerNormalization", "i i a a a c c _ s s s s s p p p p p", "y z"),
+        {"i": np.zeros((B, S), np.int32), "a": bytes_(9, H), "c": bytes_(H)},
+    ),
+    "gathered": (
+        own("GatherBlockQuantized", "a i t", "y", block_size=16, gather_axis=0, quantize_axis=1, bits=4),
+        {"a": bytes_(9, 16), "i": np.array([[3, 1]]), "t": floats(9, 2)},
+    ),
+    "floats of 4 bits": (
+        own("MatMulBnb4", "x w t", "y", K=32, N=4, block_size=16, quant_type=1),
+        {"x": floats(3, 32), "w": bytes_(64), "t": floats(8)},
+    ),
+    "older": (own("TransposeMatMul", "a b", "y", transB=1, alpha=0.5), {"a": floats(3, 5), "b": floats(2, 5)}),
     "split": (
         own("MatMulNBits", "x w t", "y", K=32, N=4, bits=4, block_size=16),
         {"x": floats(3, 32), "w": bytes_(4, 2, 8), "t": floats(8)},
     ),
 }
-UNTRIED = {"BiasSoftmax", "BiasSplitGelu", "QLinearReduceMean", "LayerNormalization", "SimplifiedLayerNormalization"}
+UNTRIED = {
+    "BiasSoftmax",
+    "BiasSplitGelu",
+    "GemmFastGelu",
+    "QLinearReduceMean",
+    "LayerNormalization",
+    "SimplifiedLayerNormalization",
+}
 """Operators that the runtime has no kernel for on processors; ONNX's own names, see below."""
 
 

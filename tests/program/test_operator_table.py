@@ -67,7 +67,8 @@ def test_positions_are_inputs_that_the_operator_has() -> None:
 def test_positions_of_the_runtime_s_operators() -> None:
     for schema in RUNTIME_SCHEMAS:
         row = RUNTIME_OPERATORS.get(schema.name, Operator("none"))
-        assert all(0 < position < len(schema.inputs) for position in (*row.parameters, *row.gathers)), schema.name
+        assert all(0 < position < len(schema.inputs) for position in row.parameters), schema.name
+        assert all(position < len(schema.inputs) for position in row.gathers), schema.name
         assert not row.product or row.weight < len(schema.inputs), schema.name
     known_to_runtime = {schema.name for schema in RUNTIME_SCHEMAS}
     assert RUNTIME_OPERATORS.keys() - known_to_runtime == {"LayerNormalization", "SimplifiedLayerNormalization"}

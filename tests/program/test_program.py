@@ -105,6 +105,21 @@ def test_reading_before_making_is_refused():
         builder.build()
 
 
+def test_scratch_lives_while_its_op_runs():
+    def built(scratch: int) -> Program:
+        builder = ProgramBuilder("working", "int8")
+        x, a = builder.tensor("x", 10, TensorKind.INPUT), builder.tensor("a", 20)
+        builder.op("Conv", [x], [a], scratch=scratch)
+        builder.op("Relu", [a], [builder.tensor("y", 5, TensorKind.OUTPUT)])
+        return builder.build()
+
+    plain, working = built(0), built(64)
+    assert (working.live_bytes - plain.live_bytes).tolist() == [64, 0]
+    assert working.tensor_bytes[working.tensor_name.index("Conv_0/scratch")] == 64
+    with pytest.raises(WorkloadError, match="-1 bytes of scratch"):
+        built(-1)
+
+
 def test_empty_programs_are_refused():
     with pytest.raises(WorkloadError, match="nothing to place"):
         ProgramBuilder("empty", "int8").build()

@@ -90,8 +90,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
     | `in_place`    | `None`    | "none", "elementwise" or "rows": whose results may lie in an operand's place     |
     | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
-    | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`, which choose branches |
-    | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                             |
+    | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`                  |
+    | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                  |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |

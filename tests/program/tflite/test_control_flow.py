@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.program import TensorKind
+from memplace_env.program.program import Program, TensorKind
 from tests.program.models import names, operand_names
 from tests.program.tflite.writer import Graph, T, load, op
 from tests.thorough import examples
 
 ROW, STATE = T([1, 8]), T([1, 4])
-TENSORS = {name: ROW for name in ("x", "a", "y", "tx", "ty", "ex", "eh", "ey", "bx", "by", "cx")}
+TENSORS = dict.fromkeys(("x", "a", "y", "tx", "ty", "ex", "eh", "ey", "bx", "by", "cx"), ROW)
 TENSORS |= {"c": T([1], "BOOL"), "w": T([8, 8]), "cc": T([1], "BOOL"), "limit": ROW}
 THEN = Graph([op("TANH", "tx", "ty")], "tx", "ty")
 ELSE = Graph([op("FULLY_CONNECTED", "ex w _", "eh"), op("TANH", "eh", "ey")], "ex", "ey")
 CHOICE = op("IF", "c a", "y", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
 
 
-def branches(data: list[bool] | None = None, **settings: Any) -> Any:
-    tensors = {**{name: T for name, T in TENSORS.items() if name[0] not in "bl" and name not in ("cx", "cc")}}
-    inputs = "x c" if data is None else "x"
-    if data is not None:
-        tensors["c"] = T([4], "BOOL", [int(data[0])])
-    return load([op("EXP", "x", "a"), CHOICE], tensors, inputs, "y", [THEN, ELSE], **settings)
+def branches() -> Program:
+    tensors = {name: TENSORS[name] for name in ("x", "a", "y", "tx", "ty", "ex", "eh", "ey", "c", "w")}
+    return load([op("EXP", "x", "a"), CHOICE], tensors, "x c", "y", [THEN, ELSE])
 
 
 def test_the_branch_with_most_work_is_taken() -> None:
@@ -75,7 +70,7 @@ def test_variables_are_state() -> None:
 
 
 def test_a_model_is_loaded_up_to_a_tensor() -> None:
-    tensors = {name: ROW for name in ("x", "a", "b", "y")}
+    tensors = dict.fromkeys(("x", "a", "b", "y"), ROW)
     ops = [op("EXP", "x", "a"), op("TANH", "a", "b"), op("What", "b", "y")]
     program = load(ops, tensors, cut="b")
     assert (program.op_type, names(program, TensorKind.OUTPUT)) == (("Exp", "Tanh"), {"b"})

@@ -173,7 +173,7 @@ def bind(
     """
     names = symbolic_dims(inputs)
     given = {
-        _unbracketed(name, inner.union(names)): _checked_size(f"dims[{name!r}]", size)
+        _unbracketed(name, {*inner, *names}): _checked_size(f"dims[{name!r}]", size)
         for name, size in (dims or {}).items()
     }
     patterns = {name: size for name, size in given.items() if "*" in name}

@@ -61,6 +61,9 @@ _ROWS: Final = (
     ),
     _product("FusedGemm", vector_ops=costs.activated),
     _product("FusedMatMul", vector_ops=costs.scaled),
+    _product("GemmFastGelu", vector_ops=costs.per_result_and(8, 2)),
+    _product("TransposeMatMul", vector_ops=costs.scaled),
+    _product("MatMulBnb4", product=costs.packed_product, shapes=shapes.packed_product),
     _product("MatMulNBits", product=costs.packed_product, shapes=shapes.packed_product),
     # Attention.
     Operator(
@@ -116,6 +119,19 @@ _ROWS: Final = (
         vector_ops=costs.projected_attention_operations(8),
         shapes=shapes.typed(shapes.projected_attention(8), 3, TensorProto.FLOAT),
     ),
+    Operator(
+        "DynamicQuantizeLSTM", product=costs.lstm, vector_ops=costs.lstm_operations, shapes=shapes.lstm, written=0
+    ),
+    _normalisation(
+        "QEmbedLayerNormalization",
+        costs.per_result_and(_LAYER + 1, 4),
+        0,
+        axes=None,
+        gathers=(2, 3, 4),
+        written=2,
+        shapes=shapes.typed(shapes.embedded, 8, TensorProto.FLOAT),
+    ),
+    Operator("GatherBlockQuantized", vector_ops=per_result(1), shapes=shapes.gathered, gathers=(0,)),
     _elementwise("QLinearAdd", per_result(1), 0, 3, behind_conv=BehindConv.RESIDUAL),
     _elementwise("QLinearMul", per_result(1), 0, 3),
     _elementwise("QLinearLeakyRelu", per_result(1), 0, behind_conv=BehindConv.ACTIVATION),
@@ -149,7 +165,7 @@ RUNTIME_OPERATORS: Final[Mapping[str, Operator]] = {row.name: row for row in _RO
 _TYPES: Final[Mapping[Any, tuple[str, ...]]] = {
     AttributeProto.FLOAT: ("alpha",),
     AttributeProto.INT: (
-        "K", "N", "axis", "ceil_mode", "count_include_pad", "do_rotary", "group", "keepdims", "kv_num_heads",
+        "K", "N", "axis", "bits", "ceil_mode", "count_include_pad", "do_rotary", "gather_axis", "group", "keepdims", "kv_num_heads",
         "num_heads", "transA", "transB", "transBatchA", "transBatchB",
     ),
     AttributeProto.INTS: ("axes", "dilations", "kernel_shape", "pads", "qkv_hidden_sizes", "strides"),

@@ -63,7 +63,7 @@ def depthwise_orders(call: Call) -> Orders:
 
 
 def transposed_convolution(call: Call) -> Attributes:
-    """TRANSPOSE_CONV, also MediaPipe's: SAME crops the border so that the result has the size that the file declares."""
+    """TRANSPOSE_CONV, also MediaPipe's: SAME crops the border to the size that the file declares."""
     strides = _positive(call, "StrideH", "StrideW")
     pads = [0, 0]
     if call.option("Padding", 1) == _SAME:

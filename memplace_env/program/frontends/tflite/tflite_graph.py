@@ -295,8 +295,8 @@ def _row(call: Call) -> TfliteOperator:
     row = ROWS.get(call.op_type)
     if row is None:
         raise WorkloadError(
-            f"No cost is known for {call}; convert the model without it, or pass cut= (--cut) with the name of a tensor "
-            "before it, up to which the model is loaded."
+            f"No cost is known for {call}; convert the model without it, or load it up to a tensor before, whose name "
+            "cut= (--cut) takes."
         )
     return row
 

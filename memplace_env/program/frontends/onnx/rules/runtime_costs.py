@@ -59,6 +59,19 @@ def packed_product(site: Site) -> Gemm:
     return 1, math.prod(site.needed(0).shape[:-1]), site.attribute("K", 0), site.attribute("N", 0)
 
 
+def lstm(site: Site) -> Gemm:
+    """One product per step and direction: [input, state] x all gates, see `runtime_shapes.lstm`."""
+    steps, batch, features = site.needed(0).shape
+    directions, cells, columns = site.needed(2).shape
+    return directions * steps, batch, features + cells, columns
+
+
+def lstm_operations(site: Site) -> int:
+    """Bias and activation of each gate, and four operations that update the state, as for ONNX's LSTM."""
+    count, rows, _, columns = lstm(site)
+    return 3 * count * rows * columns
+
+
 def attention(site: Site) -> Gemm:
     """Query x keys and probabilities x values, see `matrix_products.attention`."""
     sizes = attention_sizes(site)

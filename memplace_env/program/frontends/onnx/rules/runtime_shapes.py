@@ -110,6 +110,25 @@ def packed_product(site: Site) -> Sequence[Value | None]:
     return (Value((*a.shape[:-1], site.attribute("N", 0)), a.element_type),)
 
 
+def gathered(site: Site) -> Sequence[Value | None]:
+    """Return rows of a table of few bits as floats; bytes hold several numbers of the last axis each."""
+    table, indices, scales = (site.needed(position) for position in range(3))
+    axis = site.attribute("gather_axis", 0) % len(table.shape)
+    packed = 8 // site.attribute("bits", 4) if table.element_type == TensorProto.UINT8 else 1
+    shape = (*table.shape[:-1], table.shape[-1] * packed)
+    return (Value((*shape[:axis], *indices.shape, *shape[axis + 1 :]), scales.element_type),)
+
+
+def lstm(site: Site) -> Sequence[Value | None]:
+    """Return the outputs of all steps, and output and cells of the last; matrices are [directions, depth, columns]."""
+    data, directions, cells = site.needed(0), site.needed(1).shape[0], site.needed(2).shape[1]
+    steps, batch, features = data.shape
+    if site.needed(1).shape[1:] != (features, 4 * cells) or site.needed(2).shape != (directions, cells, 4 * cells):
+        raise ValueError(f"an input {list(data.shape)} with matrices {list(site.needed(1).shape)}")
+    last = Value((directions, batch, cells), data.element_type)
+    return Value((steps, directions, batch, cells), data.element_type), last, last
+
+
 def normalised(statistics: int) -> Shapes:
     """Return the rule of a normalisation: the result, that many statistics of each row, the sum that is normalised."""
 
