@@ -12,7 +12,7 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
-from memplace_env.program.model_file import check_in_place, format_of
+from memplace_env.program.model_file import check_in_place, check_patterns, format_of
 from memplace_env.program.program import Program
 
 STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
@@ -30,6 +30,7 @@ def resolve_workload(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str | None = None,
+    patterns: str = "off",
     trips: int | None = None,
     cut: str | None = None,
 ) -> Program:
@@ -45,15 +46,18 @@ def resolve_workload(
             ignored there.
         in_place: see `load_onnx`; None: "none". A Program, saved or not, loses its pairs with "none" and else keeps
             them.
+        patterns: see `load_onnx`; StableHLO has the ops that its fusion makes, so it is ignored there as fusion is for
+            Programs.
         trips: see `load_onnx` and `load_stablehlo`.
         cut: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
-    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place)
+    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place, patterns=patterns)
     if in_place is not None:
         check_in_place(in_place)
+    check_patterns(patterns)
     settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "cut": cut}
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", **settings)
@@ -80,12 +84,22 @@ def resolve_workload(
         refuse_settings("A TFLite model", trips=trips, cut=cut)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which)
+        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which, patterns=patterns)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut)
+    return load_onnx(
+        path,
+        batch=batch,
+        dims=sizes,
+        dtype=dtype,
+        fusion=fusion,
+        in_place=which,
+        patterns=patterns,
+        trips=trips,
+        cut=cut,
+    )
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:

@@ -12,6 +12,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.tflite.tflite_graph import to_graph
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
+from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.lowering.assembly import assemble
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
@@ -29,6 +30,7 @@ def load_tflite(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str = "none",
+    patterns: str = "off",
     name: str | None = None,
 ) -> Program:
     """Read a TensorFlow Lite model as a Program. Bytes of weights are not read and may be missing.
@@ -47,19 +49,20 @@ def load_tflite(
             count as int8: so does a model with int8 weights and int16 activations, whose activations keep 2 bytes.
         fusion: see `fuse`; a fully connected layer counts as a convolution.
         in_place: see `load_onnx`.
+        patterns: see `load_onnx`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
         WorkloadError: the model cannot become a Program, or the package `tflite` is missing. The message names the
             file, tensor or operator and what to do.
     """
-    check_deployment(dtype, fusion, in_place)
+    check_deployment(dtype, fusion, in_place, patterns)
     file = Path(path)
     data = read_bytes(file, ".tflite")
     with errors_named(file):
         model = parse(data)
         _check_bindings(model, batch, dims)
-        graph = to_graph(model)
+        graph = with_patterns(to_graph(model)) if patterns == "on" else to_graph(model)
         ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
         computed_in = computing_dtype(ops, dtype)
         called = name_of(file) if name is None else name
