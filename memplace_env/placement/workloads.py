@@ -74,32 +74,22 @@ def resolve_workload(
     if kind == ".program":
         refuse_settings("A saved Program", **settings)
         return _in_place(Program.load(path), in_place)
-    which = in_place or "none"
+    built = {"in_place": in_place or "none", "patterns": patterns}
     if kind in STABLEHLO:
         refuse_settings("A StableHLO module", batch=batch, dims=dims, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
-        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
+        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=in_place or "none", trips=trips)
     if kind == ".tflite":
         refuse_settings("A TFLite model", trips=trips, cut=cut)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which, patterns=patterns)
+        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, **built)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(
-        path,
-        batch=batch,
-        dims=sizes,
-        dtype=dtype,
-        fusion=fusion,
-        in_place=which,
-        patterns=patterns,
-        trips=trips,
-        cut=cut,
-    )
+    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, trips=trips, cut=cut, **built)
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:

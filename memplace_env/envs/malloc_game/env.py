@@ -99,9 +99,9 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     add `optimal_latency_s` and `optimal_return`, NaN if no optimum is planted on this chip.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`, `trips`,
-    `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine with two levels will
-    do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
+    `trips`, `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine with two
+    levels will do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
     `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 

@@ -18,7 +18,7 @@ from memplace_env.program.program import FLOAT_BYTES
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
 
 
-def check_deployment(dtype: str | None, fusion: str, in_place: str, patterns: str = "off", source: str = "file") -> None:
+def check_deployment(dtype: str | None, fusion: str, in_place: str, patterns: str, source: str = "file") -> None:
     """Check the arguments `dtype`, `fusion`, `in_place` and `patterns` of a loader that reads a `source`.
 
     Raises:

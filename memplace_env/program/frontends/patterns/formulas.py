@@ -20,7 +20,7 @@ from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_OPERAT
 from memplace_env.program.lowering.graph_values import REMEMBERED
 from memplace_env.program.lowering.node_graph import Operator
 
-Floats = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
 class Step(NamedTuple):
@@ -34,35 +34,11 @@ class Step(NamedTuple):
     numbers: tuple[float, ...] = ()
 
 
-class Formula(NamedTuple):
-    """Steps, of which the last is the result.
-
-    Attributes:
-        steps: in order.
-        sizes: elements along the last axis of the tensor and of each parameter.
-        weights: whether the parameters are constants of one row.
-        rough: whether numbers have 16 bits.
-    """
-
-    steps: tuple[Step, ...]
-    sizes: tuple[int, ...]
-    weights: bool
-    rough: bool
-
-
 class Pattern(NamedTuple):
-    """A function that is one op.
-
-    Attributes:
-        operator: the op's.
-        function: of the tensor and the parameters, in the order of the op's inputs.
-        parameters: their number.
-        rows: whether a result needs more of the row than the element at its place.
-        attributes: of the op's node.
-    """
+    """An operator, its function of the tensor and so many parameters, whether that needs rows, and its attributes."""
 
     operator: Operator
-    function: Callable[..., Floats]
+    function: Callable[..., Array]
     parameters: int = 0
     rows: bool = False
     attributes: Mapping[str, Any] = MappingProxyType({})
@@ -71,34 +47,33 @@ class Pattern(NamedTuple):
 _ERF: Final = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _sigmoid(x: Floats) -> Floats:
+def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def _softplus(x: Floats) -> Floats:
+def _softplus(x: Array) -> Array:
     return np.log1p(np.exp(x))
 
 
-def _tanh_gelu(x: Floats) -> Floats:
+def _tanh_gelu(x: Array) -> Array:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _layer(x: Floats, scale: Floats | float = 1.0, bias: Floats | float = 0.0) -> Floats:
+def _layer(x: Array, scale: Array | float = 1.0, bias: Array | float = 0.0) -> Array:
     return (x - x.mean()) / x.std() * scale + bias
 
 
-def _root_mean_square(x: Floats, scale: Floats | float = 1.0) -> Floats:
+def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Array:
     return x / np.sqrt((x**2).mean()) * scale
 
 
-def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
-    """Turn pairs of a half's elements each; the caches have each angle once or twice."""
+def _turned(x: Array, cos: Array, sin: Array) -> Array:
+    """Turn each element of the first half with that of the second; the parameters have each angle once or twice."""
     half = len(x) // 2
     return x * np.resize(cos, len(x)) + np.concatenate([-x[half:], x[:half]]) * np.resize(sin, len(x))
 
 
-ROTARY: Final = OPERATORS["RotaryEmbedding"]
-
+_TURN: Final = OPERATORS["RotaryEmbedding"]
 _AXIS: Final = MappingProxyType({"axis": -1})
 
 PATTERNS: Final = (
@@ -114,12 +89,12 @@ PATTERNS: Final = (
     *(Pattern(OPERATORS["LayerNormalization"], _layer, count, True, _AXIS) for count in range(3)),
     *(Pattern(OPERATORS["RMSNormalization"], _root_mean_square, count, True, _AXIS) for count in range(2)),
     Pattern(OPERATORS["Softmax"], lambda x: np.exp(x) / np.exp(x).sum(), 0, True, _AXIS),
-    Pattern(ROTARY, _turned, 2, True),
+    Pattern(_TURN, _turned, 2, True),
 )
 """What is one op. docs/model.md says which compilers know it."""
 
 
-def _taken(x: Floats, first: float, beyond: float) -> Floats:
+def _taken(x: Array, first: float, beyond: float) -> Array:
     return x[int(first) : int(beyond)]
 
 
@@ -143,28 +118,36 @@ _POINTS: Final = 41
 _FEWEST, _MOST = 4, 2**16
 """Elements of rows that are tried (our choice): shorter ones are all alike once they are normalised."""
 _EXACT, _ROUGH = 2e-5, 3e-4
-"""Largest errors, as shares of the largest result, where numbers have 5 digits and where they have 16 bits (our choice).
-The epsilon of a normalisation makes less."""
+"""Largest errors as shares of the largest result, where numbers have 5 digits or 16 bits (our choice); epsilons of
+normalisations make less."""
 
 
 @lru_cache(REMEMBERED)
-def known(formula: Formula) -> tuple[Pattern, tuple[int, ...]] | None:
-    """Return what a formula is, and its parameters' numbers in the pattern's order; None if it is nothing known."""
-    rows = any(step.name in CUTS | REDUCTIONS for step in formula.steps)
-    size, *others = formula.sizes
+def known(
+    steps: tuple[Step, ...], sizes: tuple[int, ...], weights: bool, rough: bool
+) -> tuple[Pattern, tuple[int, ...]] | None:
+    """Return what a formula is, and its parameters' numbers in the order of the pattern's; None if it is not known.
+
+    Args:
+        steps: the last gives the result.
+        sizes: elements along the last axis of the tensor and of each parameter.
+        weights: whether the parameters are constants of one row.
+        rough: whether numbers have 16 bits.
+    """
+    rows = any(step.name in CUTS | REDUCTIONS for step in steps)
+    size, *others = sizes if rows else (_POINTS,)
     if rows and not _FEWEST <= size <= _MOST:
         return None
     draw = np.random.default_rng(0)
     # Rows vary so much that an epsilon does not count.
     tensor = draw.normal(1, 10, size) if rows else np.linspace(-6, 6, _POINTS)
     parameters = [draw.normal(0, 1, other) for other in others]
-    least, nearest = _ROUGH if formula.rough else _EXACT, None
+    least, nearest = _ROUGH if rough else _EXACT, None
     with np.errstate(all="ignore"):
-        found = _computed(formula.steps, [tensor, *parameters])
+        found = _computed(steps, [tensor, *parameters])
         for pattern in PATTERNS:
-            turns = pattern.operator is ROTARY
             fits = pattern.rows == rows and pattern.parameters == len(others) and found.shape == tensor.shape
-            if not fits or (size % 2 if turns else not formula.weights):
+            if not fits or (size % 2 if pattern.operator is _TURN else not weights):
                 continue
             for order in permutations(range(len(others))):
                 wanted = pattern.function(tensor, *(parameters[number] for number in order))
@@ -174,9 +157,9 @@ def known(formula: Formula) -> tuple[Pattern, tuple[int, ...]] | None:
     return nearest
 
 
-def _computed(steps: tuple[Step, ...], given: list[Floats]) -> Floats:
+def _computed(steps: tuple[Step, ...], given: list[Array]) -> Array:
     """Return the result of a formula of a tensor and parameters, nothing if their sizes do not fit together."""
-    results: list[Floats] = []
+    results: list[Array] = []
     for name, operands, numbers in steps:
         values = [x if isinstance(x, float) else results[x] if x >= 0 else given[-1 - x] for x in operands]
         try:

@@ -99,8 +99,8 @@ def _one_softmax(around: Surroundings, nodes: set[int], scores: str, mask: str, 
         around.values[view] = replace(around.values[scores], shape=shape)
         made = [Node(OPERATORS["Reshape"], view, (scores,), (view,), {})]
     inputs = (view, mask) if mask else (view,)
-    node = Node(_SOFTMAX[bool(mask), scaled], "", inputs, (), softmax.attributes)
-    return Match(nodes, (*made, around.one(nodes, node)))
+    match = around.match(nodes, _SOFTMAX[bool(mask), scaled], inputs, softmax.attributes)
+    return match._replace(made=(*made, *match.made))
 
 
 def _factor(around: Surroundings, node: Node) -> str:
@@ -143,7 +143,7 @@ def _to_float(around: Surroundings, first: int) -> Match | None:
         return None
     if around.values[cast.outputs[0]].element_type not in FLOAT_BITS:
         return None
-    nodes, last, scales, bias, scaled = {first, around.maker(cast.outputs[0])}, cast, list[str](), "", False
+    nodes, last, scales, bias = {first, around.maker(cast.outputs[0])}, cast, list[str](), ""
     while (node := around.reader(last.outputs[0])) is not None and not bias:
         others = [name for name in node.inputs if name != last.outputs[0]]
         # A factor, or a bias that is constant, has an element for each channel, or one for all.
@@ -165,8 +165,7 @@ def _to_float(around: Surroundings, first: int) -> Match | None:
         return None
     points = (*product.inputs[2:], "", "")[:2]
     inputs = (*product.inputs[:2], *(*scales, "")[:2], *points, bias)
-    node = Node(_TO_FLOAT[product.operator.name], "", inputs, (), product.attributes)
-    return Match(nodes, (around.one(nodes, node),))
+    return around.match(nodes, _TO_FLOAT[product.operator.name], inputs, product.attributes)
 
 
 def _layout(around: Surroundings, at: int) -> Match | None:

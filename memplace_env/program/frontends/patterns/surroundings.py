@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, Value
-from memplace_env.program.lowering.node_graph import Node, NodeGraph
+from memplace_env.program.lowering.node_graph import Node, NodeGraph, Operator
 
 
 class Match(NamedTuple):
@@ -16,18 +17,10 @@ class Match(NamedTuple):
 
 
 class Surroundings:
-    """The nodes of a graph by number, and who makes and reads each value.
-
-    Attributes:
-        nodes: in order.
-        values: by name; rules add those of their views.
-        outputs: names of the graph's outputs.
-        of_tflite: whether operators have TFLite's inputs and attributes where those differ.
-    """
+    """The nodes of a graph by number, and who makes and reads each value; rules add the values of their views."""
 
     def __init__(self, graph: NodeGraph) -> None:
-        self.nodes, self.values, self.outputs = graph.nodes, dict(graph.values), frozenset(graph.outputs)
-        self.of_tflite = graph.channels_last
+        self.nodes, self.values, self.of_tflite = graph.nodes, dict(graph.values), graph.channels_last
         self._maker = {name: at for at, node in enumerate(graph.nodes) for name in node.outputs if name}
         self._readers: dict[str, set[int]] = {name: {-1} for name in graph.outputs}
         for at, node in enumerate(graph.nodes):
@@ -64,8 +57,8 @@ class Surroundings:
         names = (*node.inputs, *node.outputs) if node.operator.name == "Cast" else ("",)
         return all(name in self.values and self.values[name].element_type in FLOAT_BITS for name in names)
 
-    def one(self, nodes: set[int], like: Node) -> Node:
-        """Return a node as `like` that has the name and the outputs of the last of some nodes, and covers them all."""
+    def match(self, nodes: set[int], operator: Operator, inputs: tuple[str, ...], like: Mapping[str, Any]) -> Match:
+        """Return the match of nodes that are an op with these inputs, and with attributes like these."""
         last = self.nodes[max(nodes)]
         covers = tuple(self.nodes[at].name for at in sorted(nodes) if self.nodes[at].operator.works)
-        return Node(like.operator, last.name, like.inputs, last.outputs, like.attributes, covers=covers)
+        return Match(nodes, (Node(operator, last.name, inputs, last.outputs, like, covers=covers),))

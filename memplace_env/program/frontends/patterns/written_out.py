@@ -8,13 +8,16 @@ from typing import Final
 
 import numpy as np
 
-from memplace_env.program.frontends.patterns.formulas import CUTS, FUNCTIONS, REDUCTIONS, Formula, Step, known
+from memplace_env.program.frontends.patterns.formulas import CUTS, FUNCTIONS, REDUCTIONS, Step, known
 from memplace_env.program.frontends.patterns.surroundings import Match, Surroundings
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, Shape
 from memplace_env.program.lowering.node_graph import Node
 
-_MOST_NODES: Final = 20
-"""Most nodes of a formula (our choice): the longest patterns have a dozen, and casts between them."""
+_MARKS: Final = FUNCTIONS.keys() - {"Abs", "Add", "Cast", "Div", "Identity", "Mul", "Neg", "Pow", "Reciprocal", "Rsqrt",
+                                    "Slice", "Split", "Sqrt", "Square", "SquaredDifference", "Sub"}  # fmt: skip
+"""Operators of which each pattern has one to `_MOST_MARKS`."""
+_MOST_MARKS, _MOST_PLAIN, _MOST_NODES = 3, 16, 30
+"""Most nodes of a formula: with marks, without any, and in all (our choice, so that long chains take no time)."""
 
 
 def formula(around: Surroundings, last: int) -> Match | None:
@@ -25,10 +28,13 @@ def formula(around: Surroundings, last: int) -> Match | None:
         return None
     nodes, match = {last}, None
     while len(nodes) < _MOST_NODES:
+        marks = sum(around.nodes[at].operator.name in _MARKS for at in nodes)
+        if marks > _MOST_MARKS or (not marks and len(nodes) > _MOST_PLAIN):
+            return match
         made = {name for at in nodes for name in around.nodes[at].outputs}
         read = [name for at in sorted(nodes) for name in _operands(around.nodes[at])]
         given = [name for name in dict.fromkeys(read) if name not in made and around.number(name, True) is None]
-        match = _one_op(around, nodes, given, result.shape) or match
+        match = (_one_op(around, nodes, given, result.shape) if marks else None) or match
         # Of what is read the latest goes inside, so that all who read it are inside already, if they ever are.
         before = max(map(around.maker, given), default=-1)
         inner = around.nodes[before]
@@ -99,13 +105,12 @@ def _one_op(around: Surroundings, nodes: set[int], given: list[str], shape: Shap
     types = {values[name].element_type for node in inside for name in (*_operands(node), *node.outputs)}
     rough = any(FLOAT_BITS.get(kind, 32) <= 16 for kind in types)
     # The answer for an element-wise formula is the same for all sizes.
-    found = known(Formula(steps, sizes if rows else (1,), weights, rough))
+    found = known(steps, sizes if rows else (1,), weights, rough)
     if found is None:
         return None
     pattern, order = found
     inputs = (*tensors, *(others[number] for number in order))
-    node = Node(pattern.operator, "", inputs, (), pattern.attributes)
-    return Match(nodes, (around.one(nodes, node),))
+    return around.match(nodes, pattern.operator, inputs, pattern.attributes)
 
 
 def _steps(around: Surroundings, inside: list[Node], given: list[str]) -> tuple[Step, ...] | None:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.frontends.tflite.tflite_graph import to_graph
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
-from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.lowering.assembly import assemble
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
