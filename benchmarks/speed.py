@@ -40,7 +40,14 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
 
 BATCH = 4096
-GAME_SETTING = {"workload": "BERT", "batch": 64, "dims": {"sequence": 384}, "costs": "roofline", "in_place": "none"}
+GAME_SETTING = {
+    "workload": "BERT",
+    "batch": 64,
+    "dims": {"sequence": 384},
+    "costs": "roofline",
+    "in_place": "none",
+    "patterns": "off",
+}
 README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}
 README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
@@ -155,7 +162,7 @@ def event_ms(workload: str, chip: str, **settings: Any) -> float:
 
     It should be at most 1 ms for BERT and 0.1 ms for ResNet50; our choice.
     """
-    task = resolve_task(workload, chip, **settings, in_place="none")
+    task = resolve_task(workload, chip, **settings, in_place="none", patterns="off")
     simulator, plan, rounds = EventSimulator(), native_plan(task), []
     for _ in range(6):  # the first compiles
         begin = time.process_time()

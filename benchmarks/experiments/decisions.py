@@ -45,7 +45,7 @@ def measure(run: Record) -> Record:
     """Return the run's setting with the plan's latency, its bound, and the processor seconds of the search."""
     traits, choice = Formulation.ONE_SHOT.traits, dict(CHOICES[run["choice"]])
     free = choice.pop("free", False)
-    kwargs = {"workload": run["name"], "accelerator": traits.accelerator, "in_place": "none"}
+    kwargs = {"workload": run["name"], "accelerator": traits.accelerator, "in_place": "none", "patterns": "off"}
     task = resolve_task(**{**kwargs, **traits.settings[run["name"]], **choice})
     began = time.process_time()
     if free:

@@ -60,7 +60,7 @@ def device() -> Device:
 @cache
 def bench_of(network: str) -> tuple[Bench, DeviceSimulator]:
     """Return what times a network's plans, and the simulator of the same GPU."""
-    task = resolve_task(network, CHIP)
+    task = resolve_task(network, CHIP, patterns="off")
     simulator = DeviceSimulator(device, task=task)
     return simulator.bench(task.program, task.accelerator, native_plan(task)), simulator
 

@@ -38,7 +38,7 @@ def settings(records: Records = ()) -> list[Record]:
 
 def measure(run: Record) -> Record:
     """Return a run's setting with latencies in seconds: native, the static optimum and the plan with copies."""
-    env = OneShotEnv(**{key: run[key] for key in SETTING if key in run}, in_place="none")
+    env = OneShotEnv(**{key: run[key] for key in SETTING if key in run}, in_place="none", patterns="off")
     static = memplace_agents.Exact().solve(env, time_limit=PROOF_SECONDS)
     dynamic = memplace_agents.ExactDynamic().solve(env, time_limit=run["seconds"])
     assert static.report is not None

@@ -178,7 +178,7 @@ def mechanisms_of(case: Case) -> Mechanisms:
 def env_of(case: Case) -> Env:
     """Return the environment of a case."""
     simulator = EventSimulator(mechanisms=mechanisms_of(case))
-    task = resolve_task(**settings_of(case), in_place="none", simulator=simulator)
+    task = resolve_task(**settings_of(case), in_place="none", patterns="off", simulator=simulator)
     return MallocGameEnv(task) if case.formulation == Formulation.GAME else OneShotEnv(task)
 
 

@@ -39,7 +39,7 @@ RUNS = 15
 @cache
 def executor_of(network: str, chip: str) -> Executor:
     """Return the network's executor on the chip, prepared once per process."""
-    return Executor(resolve_task(network, chip, in_place="none"))
+    return Executor(resolve_task(network, chip, in_place="none", patterns="off"))
 
 
 def measure(setting: Record) -> Record:
@@ -91,7 +91,7 @@ def speed(setting: Record) -> Record:
 
     It needs a process of its own, as it measures the peak of memory.
     """
-    task = resolve_task(setting["network"], setting["chip"], in_place="none")
+    task = resolve_task(setting["network"], setting["chip"], in_place="none", patterns="off")
     before = peak_mb()
     executor = Executor(task)
     executed = executor.run(native_plan(task), inferences=RUNS)

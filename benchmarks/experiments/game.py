@@ -56,7 +56,7 @@ def solver_of(name: str) -> memplace_agents.Agent[Any]:
 def measure(run: Record) -> Record:
     """Return a run's setting with its latency, its bound, its seconds and its stalls."""
     _load_compiled_code()
-    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run}, in_place="none")
+    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run}, in_place="none", patterns="off")
     limit, seed = run["seconds"], run["seed"]
     solution = solver_of(run["solver"]).solve(env, budget=ENDLESS, time_limit=limit, seed=seed)
     assert solution.report is not None

@@ -74,7 +74,7 @@ def measure(record: Record) -> Record:
     setting = {key: record[key] for key in KEY[1:] if key in record}
     one_shot = record["formulation"] == Formulation.ONE_SHOT
     try:
-        env: Any = (OneShotEnv if one_shot else MallocGameEnv)(**setting, in_place="none")
+        env: Any = (OneShotEnv if one_shot else MallocGameEnv)(**setting, in_place="none", patterns="off")
         if env.program.num_ops > MOST_OPS:
             return {**record, "refused": f"{env.program.num_ops} ops"}
         backing = all_backing_report(env.task).latency_s

@@ -54,14 +54,18 @@ def measure(run: Record) -> Record:
     if run["table"] == "curve":
         try:
             env = OneShotEnv(
-                workload=run["name"], accelerator=run["accelerator"], slices=run["slices"], in_place="none"
+                workload=run["name"],
+                accelerator=run["accelerator"],
+                slices=run["slices"],
+                in_place="none",
+                patterns="off",
             )
         except MemPlaceError as error:
             return {**run, "refused": str(error)}
         return {**run, **_problem(env), **_solved(env, "density", memplace_agents.DensityGreedy())}
     traits = Formulation.ONE_SHOT.traits
     settings = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
-    env = OneShotEnv(**settings, slices=run["slices"], in_place="none")
+    env = OneShotEnv(**settings, slices=run["slices"], in_place="none", patterns="off")
     cheap = _solved(env, "density", memplace_agents.DensityGreedy())
     return {**run, **_problem(env), **cheap, **_solved(env, "exact", memplace_agents.Exact(), time_limit=SECONDS)}
 

@@ -204,7 +204,7 @@ def measure(candidate: Record) -> Record:
 
 def _measure_one_shot(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = OneShotEnv(**setting, in_place="none")
+    env = OneShotEnv(**setting, in_place="none", patterns="off")
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     native, (cheap, cheap_s) = env.problem.native_report, best_cheap(env)
@@ -224,7 +224,7 @@ def _measure_one_shot(setting: Record, enough: float) -> Record:
 
 def _measure_game(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = MallocGameEnv(**setting, in_place="none")
+    env = MallocGameEnv(**setting, in_place="none", patterns="off")
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     cheap, cheap_s = best_cheap(env)

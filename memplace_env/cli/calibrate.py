@@ -87,6 +87,7 @@ def calibrate(
         "--accelerator": flags.accelerator,
         "--fusion": flags.fusion,
         "--in-place": flags.in_place,
+        "--patterns": flags.patterns,
         "--costs": flags.costs,
     }
     of_device = {"--model": model, "--capacity": capacity, "--batch": flags.batch, "--dim": flags.dims}

@@ -13,7 +13,7 @@ from memplace_env._lib.errors import AgentError, MemPlaceError, PlanError
 from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
-from memplace_env.envs.registration import NOTHING_IN_PLACE, Formulation, formulation_of_id
+from memplace_env.envs.registration import AS_WRITTEN, Formulation, formulation_of_id
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -165,6 +165,10 @@ _OPTIONS = {
         str | None,
         typer.Option("--in-place", help="Results in an operand's place: none, elementwise or rows."),
     ],
+    "patterns": Annotated[
+        str | None,
+        typer.Option("--patterns", help="One op where a file writes out a GELU and the like: on, or off."),
+    ],
     "trips": Annotated[int | None, typer.Option("--trips", help="Trip count of data-dependent loops.")],
     "value": Annotated[
         list[str] | None,
@@ -205,6 +209,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "dtype": str,
     "fusion": str,
     "in_place": str,
+    "patterns": str,
     "trips": int,
     "values": dict,
     "cut": str,
@@ -239,6 +244,7 @@ class ModelFlags:
     dtype: str | None = None
     fusion: str | None = None
     in_place: str | None = None
+    patterns: str | None = None
     trips: int | None = None
     values: Mapping[str, float] | None = None
     cut: str | None = None
@@ -284,9 +290,11 @@ class ModelFlags:
         if is_env_id(model):
             return self.of_id(model)
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.values, self.cut)
+        typed = (
+            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut
+        )  # fmt: skip
         for key, settings in traits.settings.items():
-            named = {"workload": key, "accelerator": traits.accelerator, **NOTHING_IN_PLACE, **settings}
+            named = {"workload": key, "accelerator": traits.accelerator, **AS_WRITTEN, **settings}
             name = named.pop("workload")
             meant = model.lower() in (name.lower(), key.lower())
             if meant and named["accelerator"] == flags.chip and typed == (None,) * len(typed):
@@ -336,7 +344,7 @@ class ModelFlags:
         from memplace_env.machine.accelerator import is_shipped
 
         written: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
-        written["in_place"] = plan.settings.get("in_place", "none")
+        written |= {name: plan.settings.get(name, value) for name, value in AS_WRITTEN.items()}
         for name, kind in _WRITTEN.items():
             if written[name] is not None and not isinstance(written[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {written[name]!r}, which no memplace wrote.")

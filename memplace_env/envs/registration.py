@@ -29,8 +29,8 @@ names of registered settings, or settings by name. Chosen by the rules of `bench
 `benchmarks/experiments/event.py`.
 """
 
-NOTHING_IN_PLACE = {"in_place": "none"}
-"""Setting of all registered workloads, so that ids stay the same problems whatever their chips' compilers do."""
+AS_WRITTEN = {"in_place": "none", "patterns": "off"}
+"""Settings of all registered workloads, so that ids stay the same problems whatever their chips' compilers do."""
 
 DRAWN = ("Train", "Validation", "Test", "Synthetic")
 """Names of ids whose episodes draw a program: `MallocGame-Train-v0` and so on, see `memplace_env.envs.many`."""
@@ -161,7 +161,7 @@ def register_envs() -> None:
         _register(traits, None, {})
         _register(traits, "Tiny", traits.tiny)
         for workload, settings in traits.named.items():
-            _register(traits, workload, {"workload": workload, **NOTHING_IN_PLACE, **settings})
+            _register(traits, workload, {"workload": workload, **AS_WRITTEN, **settings})
         for name in DRAWN:
             if traits.drawn is not None:
                 _register(traits, name, {"programs": name.lower(), **traits.drawn})

@@ -56,6 +56,7 @@ class UnorderedOptions(TypedDict, total=False):
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
             pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
+        patterns: see `load_onnx`; None: "on". Programs, saved or not, have the ops that they were built with.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
@@ -69,6 +70,7 @@ class UnorderedOptions(TypedDict, total=False):
     dtype: str | None
     fusion: str | None
     in_place: str | None
+    patterns: str | None
     trips: int | None
     values: Mapping[str, float] | None
     cut: str | None
@@ -97,6 +99,7 @@ def resolve_task(
     dtype: str | None = None,
     fusion: str | None = None,
     in_place: str | None = None,
+    patterns: str | None = None,
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
@@ -109,7 +112,8 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, trips, values, cut, slices, order: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, slices, order: see
+            `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -126,6 +130,7 @@ def resolve_task(
             dtype=dtype,
             fusion=fusion,
             in_place=in_place,
+            patterns=patterns,
             trips=trips,
             values=values,
             cut=cut,
@@ -150,12 +155,14 @@ def resolve_task(
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
         in_place = chip.inplace if in_place is None else in_place
-        program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place)
+        patterns = "on" if patterns is None else patterns
+        program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place, patterns=patterns)
         settings = {
             "batch": None if batch is None else int(batch),
             "dims": {name: int(size) for name, size in dims.items()} if dims else None,
             "dtype": dtype,
             "fusion": fusion,
+            **({"patterns": patterns} if patterns != "off" else {}),  # plans of before, which do not say it, have none
             **({} if trips is None else {"trips": int(trips)}),
             **({"values": {name: np.asarray(number).item() for name, number in values.items()}} if values else {}),
             **({} if cut is None else {"cut": cut}),

@@ -12,7 +12,7 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
-from memplace_env.program.model_file import check_in_place, format_of
+from memplace_env.program.model_file import check_in_place, check_patterns, format_of
 from memplace_env.program.program import Program
 
 STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
@@ -30,6 +30,7 @@ def resolve_workload(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str | None = None,
+    patterns: str = "off",
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
@@ -46,15 +47,18 @@ def resolve_workload(
             ignored there.
         in_place: see `load_onnx`; None: "none". A Program, saved or not, loses its pairs with "none" and else keeps
             them.
+        patterns: see `load_onnx`; StableHLO has the ops that its fusion makes, so it is ignored there as fusion is for
+            Programs.
         trips: see `load_onnx` and `load_stablehlo`.
         values, cut: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
-    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place)
+    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut, in_place=in_place, patterns=patterns)
     if in_place is not None:
         check_in_place(in_place)
+    check_patterns(patterns)
     if values is not None and not (isinstance(values, Mapping) and {str}.issuperset(map(type, values))):
         raise WorkloadError(f"values are a dictionary from names of inputs to numbers, not {described(values)}.")
     settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "values": values, "cut": cut}
@@ -73,33 +77,23 @@ def resolve_workload(
     if kind == ".program":
         refuse_settings("A saved Program", **settings)
         return _in_place(Program.load(path), in_place)
-    which = in_place or "none"
+    built = {"in_place": in_place or "none", "patterns": patterns}
     if kind in STABLEHLO:
         refuse_settings("A StableHLO module", batch=batch, dims=dims, values=values, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
-        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
+        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=in_place or "none", trips=trips)
     if kind == ".tflite":
         refuse_settings("A TFLite model", values=values)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(
-            path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut
-        )
+        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, trips=trips, cut=cut, **built)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
     return load_onnx(
-        path,
-        batch=batch,
-        dims=sizes,
-        dtype=dtype,
-        fusion=fusion,
-        in_place=which,
-        trips=trips,
-        values=values,
-        cut=cut,
+        path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, trips=trips, values=values, cut=cut, **built
     )
 
 

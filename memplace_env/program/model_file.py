@@ -126,6 +126,20 @@ def check_in_place(in_place: object) -> None:
         raise WorkloadError(f"in_place is {described(in_place)}; it must be one of {', '.join(IN_PLACE)}.")
 
 
+PATTERNS: Final = ("off", "on")
+"""Whether what every compiler knows as one op is one, however a file writes it out."""
+
+
+def check_patterns(patterns: object) -> None:
+    """Refuse what is none of `PATTERNS`.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if patterns not in PATTERNS:
+        raise WorkloadError(f"patterns is {described(patterns)}; it must be one of {', '.join(PATTERNS)}.")
+
+
 def check_trips(trips: int | None) -> None:
     """Refuse a number of rounds of loops that is no whole number from 0.
 

@@ -124,4 +124,5 @@ def _task_of(accelerator: Accelerator, plan: MemoryPlan) -> Task:
         raise ExecutionError(f"The plan for {plan.program!r} does not name its model; pass DeviceSimulator the task.")
     names = ("costs", "batch", "dims", "dtype", "fusion", "trips", "values", "cut", "slices", "order")
     named: dict[str, Any] = {key: settings.get(key) for key in names}
-    return resolve_task(settings["workload"], accelerator, **named, in_place=settings.get("in_place", "none"))
+    unsaid = {key: settings.get(key, value) for key, value in (("in_place", "none"), ("patterns", "off"))}
+    return resolve_task(settings["workload"], accelerator, **named, **unsaid)

@@ -110,7 +110,7 @@ def source_of(task: Task) -> Source:
     named: dict[str, Any] = {
         key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "values", "cut")
     }
-    loaded = resolve_workload(workload, **named)
+    loaded = resolve_workload(workload, **named, patterns=settings.get("patterns", "off"))
     if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "

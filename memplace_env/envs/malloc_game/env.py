@@ -99,8 +99,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     add `optimal_latency_s` and `optimal_return`, NaN if no optimum is planted on this chip.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `trips`,
-    `values`, `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine with two
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
+    `trips`, `values`, `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine
     levels will do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
     `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.

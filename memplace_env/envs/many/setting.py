@@ -79,13 +79,13 @@ class Setting(NamedTuple):
         return {**self._asdict(), "batch": self.batch or 0, "dims": dims, "dtype": self.dtype or ""}
 
     def task(self) -> Task:
-        """Return the task of the setting, made anew; no result lies in an operand's place, as in all ids.
+        """Return the task of the setting, made anew; as in all ids its ops are the file's and share no place.
 
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
         sizes: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None}
-        return resolve_task(self.program, self.accelerator, **sizes, dtype=self.dtype, in_place="none")
+        return resolve_task(self.program, self.accelerator, **sizes, dtype=self.dtype, in_place="none", patterns="off")
 
 
 class Reference(NamedTuple):

@@ -89,6 +89,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
     | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
     | `in_place`    | `None`    | "none", "elementwise" or "rows": whose results may lie in an operand's place     |
+    | `patterns`    | `None`    | "on" or "off": one op where a file writes out a GELU and the like; None is "on"  |
     | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
     | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`                  |
     | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                  |

@@ -105,8 +105,8 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     again. Synthetic programs add the optimum, NaN if none is planted on this chip.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `trips`,
-    `values`, `cut`, `costs`), and:
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
+    `trips`, `values`, `cut`, `costs`), and:
 
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|

@@ -12,14 +12,14 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.lowering.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.lowering.fusion import FUSIONS
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, INTEGER_BITS
-from memplace_env.program.model_file import check_in_place
+from memplace_env.program.model_file import check_in_place, check_patterns
 from memplace_env.program.program import FLOAT_BYTES
 
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
 
 
-def check_deployment(dtype: str | None, fusion: str, in_place: str, source: str = "file") -> None:
-    """Check the arguments `dtype`, `fusion` and `in_place` of a loader that reads a `source`.
+def check_deployment(dtype: str | None, fusion: str, in_place: str, patterns: str, source: str = "file") -> None:
+    """Check the arguments `dtype`, `fusion`, `in_place` and `patterns` of a loader that reads a `source`.
 
     Raises:
         WorkloadError: one of them is none of its values.
@@ -30,6 +30,7 @@ def check_deployment(dtype: str | None, fusion: str, in_place: str, source: str 
     if fusion not in FUSIONS:
         raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
     check_in_place(in_place)
+    check_patterns(patterns)
 
 
 def computing_dtype(graph: OpGraph, dtype: str | None) -> str:

@@ -151,7 +151,7 @@ class _Lowering:
         names = inputs if operator.elementwise else inputs[: operator.rowwise]
         pairs = ((name, result) for name in names if name is not None for result in results)
         return Op(
-            operator, node.name, inputs, outputs, reads, gemm, element_ops, geometry, nodes=(node.name,),
+            operator, node.name, inputs, outputs, reads, gemm, element_ops, geometry, nodes=node.covers or (node.name,),
             independent={buffer: independent(views) for buffer, views in (operands | results).items()},
             aligned=frozenset(pair for pair in pairs if aligned(operands[pair[0]], results[pair[1]], operator.rowwise)),
         )  # fmt: skip

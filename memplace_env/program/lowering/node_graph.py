@@ -180,6 +180,7 @@ class Node:
         outputs: value names, "" for an absent optional output; none for an op that decides what runs.
         attributes: by name.
         captured: names of values that are computed although it may not read them.
+        covers: names of the source graph's nodes that it stands for; empty for a node of that graph.
     """
 
     operator: Operator
@@ -188,6 +189,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     captured: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
+from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.lowering.assembly import assemble, choices_note
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
@@ -47,6 +48,7 @@ def load_onnx(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str = "none",
+    patterns: str = "off",
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
@@ -72,6 +74,8 @@ def load_onnx(
         fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
         in_place: which results may lie in the place of an operand that no later op reads, see `Program.inplace`:
             "none", "elementwise" for those of element-wise ops, "rows" also for those of softmax and normalisations.
+        patterns: "on" for one op where a file writes out what every compiler knows as one, such as GELU, whatever the
+            fusion, see docs/model.md; "off" for the file's own ops.
         trips: number of rounds of loops for which the data determine it.
         values: numbers of graph inputs of one element, by name. They become constants, which can choose branches.
         cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
@@ -81,11 +85,13 @@ def load_onnx(
         WorkloadError: the model cannot become a Program. The message names the file, dim, tensor or node and what to
             do.
     """
-    check_deployment(dtype, fusion, in_place)
+    check_deployment(dtype, fusion, in_place, patterns)
     file = Path(path)
     with collection_paused():
         graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, values=values, cut=cut)
         with errors_named(file):
+            if patterns == "on":
+                graph = with_patterns(graph)
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
             called = name_of(file) if name is None else name

@@ -147,7 +147,7 @@ def _with_unused(jax: Any, function: Callable[..., Any], lowered: Any) -> Any:
 
 
 def _check(dtype: str | None, fusion: str, in_place: str, trips: int | None) -> None:
-    check_deployment(dtype, fusion, in_place, "module")
+    check_deployment(dtype, fusion, in_place, "off", "module")
     check_trips(trips)
 
 

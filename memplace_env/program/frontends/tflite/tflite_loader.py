@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.frontends.tflite.tflite_graph import to_graph, up_to
 from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
 from memplace_env.program.frontends.tflite.tflite_reader import parse
@@ -31,6 +32,7 @@ def load_tflite(
     dtype: str | None = None,
     fusion: str = "conv",
     in_place: str = "none",
+    patterns: str = "off",
     trips: int | None = None,
     cut: str | None = None,
     name: str | None = None,
@@ -54,6 +56,7 @@ def load_tflite(
             count as int8: so does a model with int8 weights and int16 activations, whose activations keep 2 bytes.
         fusion: see `fuse`; a fully connected layer counts as a convolution.
         in_place: see `load_onnx`.
+        patterns: see `load_onnx`.
         trips: number of rounds of each WHILE, which the data determine.
         cut: name of a tensor of the first graph, up to which the model is loaded; None loads all of it.
         name: the Program's name; the file's without its suffix if None.
@@ -62,7 +65,7 @@ def load_tflite(
         WorkloadError: the model cannot become a Program, or the package `tflite` is missing. The message names the
             file, tensor or operator and what to do.
     """
-    check_deployment(dtype, fusion, in_place)
+    check_deployment(dtype, fusion, in_place, patterns)
     check_trips(trips)
     file = Path(path)
     data = read_bytes(file, ".tflite")
@@ -70,7 +73,7 @@ def load_tflite(
         model = parse(data)
         _check_bindings(model, batch, dims)
         graph = to_graph(model if cut is None else up_to(model, cut), trips)
-        ops = _lowered(graph, dtype, fusion)
+        ops = _lowered(with_patterns(graph) if patterns == "on" else graph, dtype, fusion)
         computed_in = computing_dtype(ops, dtype)
         called = name_of(file) if name is None else name
         program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
