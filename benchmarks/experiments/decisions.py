@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from benchmarks.harness import Columns, Experiment, Records, Row, data, milliseconds, table
@@ -83,6 +83,11 @@ def ids(records: Records) -> list[dict[str, Record]]:
     return sorted(both, key=lambda each: -gain(each, "in place"))
 
 
+def measured(found: Sequence[dict[str, Record]]) -> list[str]:
+    """Return the choices that are measured on all ids."""
+    return [choice for choice in CHOICES if all(choice in each for each in found)]
+
+
 def gain(each: dict[str, Record], choice: str) -> float:
     """Return old / new latency - 1, where the new plan is the better of the choice's and the one without it."""
     plain = each["as it is"]["s"]
@@ -96,17 +101,11 @@ def shown(records: Records) -> list[Row]:
 
 
 def cell(choice: str) -> Callable[[Row], str]:
-    """Return a cell: the gain of an id with, in brackets, the gap to the bound; the geometric mean of all ids.
-
-    It is empty where a choice is not measured.
-    """
+    """Return a cell: the gain of an id with, in brackets, the gap to the bound; the geometric mean of all ids."""
 
     def text(row: Row) -> str:
         if isinstance(row, list):
-            gains = [1 + gain(each, choice) for each in row if choice in each]
-            return f"{math.prod(gains) ** (1 / len(gains)) - 1:+.1%}" if gains else ""
-        if choice not in row:
-            return ""
+            return f"{math.prod(1 + gain(each, choice) for each in row) ** (1 / max(1, len(row))) - 1:+.1%}"
         record = row[choice]
         return f"{gain(row, choice):+.1%} ({max(record['s'] / record['bound_s'] - 1, 0):.2%})"
 
@@ -117,13 +116,12 @@ def summary(records: Records) -> str:
     """Return how many ids gain, are proven, and ran right."""
     found = ids(records)
     lines = []
-    for choice in list(CHOICES)[1:]:
-        there = [each for each in found if choice in each]
-        gains = sorted((gain(each, choice) for each in there), reverse=True)
-        near = sum(each[choice]["s"] <= 1.001 * each[choice]["bound_s"] for each in there)
+    for choice in measured(found)[1:]:
+        gains = sorted((gain(each, choice) for each in found), reverse=True)
+        near = sum(each[choice]["s"] <= 1.001 * each[choice]["bound_s"] for each in found)
         most = [sum(value >= least for value in gains) for least in (0.01, 0.1)]
         lines.append(
-            f"- {choice}: {most[0]} of {len(there)} ids gain 1 % or more, {most[1]} gain 10 %; median "
+            f"- {choice}: {most[0]} of {len(found)} ids gain 1 % or more, {most[1]} gain 10 %; median "
             f"{_median(gains):.1%}; {near} are within 0.1 % of the bound."
         )
     times = [sum(each[choice]["took_s"] for each in found) for choice in ("as it is", "in place")]
@@ -139,8 +137,9 @@ def _median(values: Sequence[float]) -> float:
     return values[len(values) // 2] if values else 0.0
 
 
-def columns(choices: Iterable[str]) -> Columns:
+def columns(rows: list[Row]) -> Columns:
     """Return the columns of the page."""
+    choices = measured(rows[-1])[1:]
     return {
         "id": lambda row: f"geometric mean of {len(row)}" if isinstance(row, list) else row["as it is"]["name"],
         "best ms": lambda row: "" if isinstance(row, list) else milliseconds(row["as it is"]["s"], 4),
@@ -148,8 +147,15 @@ def columns(choices: Iterable[str]) -> Columns:
     }
 
 
-def _value(choice: str, name: str) -> Callable[[Row], object]:
-    return lambda row: row[choice][name] if choice in row else ""
+def file_columns(rows: list[Row]) -> Columns:
+    """Return the columns of the data file."""
+
+    def value(choice: str, name: str) -> Callable[[Row], object]:
+        return lambda row: row[choice][name]
+
+    names = ("s", "bound_s", "took_s", "executed")
+    every = {f"{choice} {name}": value(choice, name) for choice in measured(rows) for name in names}
+    return {"id": lambda row: row["as it is"]["name"], **every}
 
 
 EXPERIMENTS = [
@@ -157,18 +163,8 @@ EXPERIMENTS = [
         "decisions",
         __doc__,
         {
-            "docs/decisions.md#decisions": table(columns(list(CHOICES)[1:]), shown, summary),
-            "docs/data/decisions.csv": data(
-                {
-                    "id": lambda row: row["as it is"]["name"],
-                    **{
-                        f"{choice} {name}": _value(choice, name)
-                        for choice in CHOICES
-                        for name in ("s", "bound_s", "took_s", "executed")
-                    },
-                },
-                ids,
-            ),
+            "docs/decisions.md#decisions": table(columns, shown, summary),
+            "docs/data/decisions.csv": data(file_columns, ids),
         },
         settings,
         measure,
