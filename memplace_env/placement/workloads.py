@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -73,34 +73,21 @@ def resolve_workload(
     if kind == ".program":
         refuse_settings("A saved Program", **settings)
         return _in_place(Program.load(path), in_place)
-    which = in_place or "none"
+    given: dict[str, Any] = {"dtype": dtype, "fusion": fusion, "in_place": in_place or "none", "trips": trips}
     if kind in STABLEHLO:
         refuse_settings("A StableHLO module", batch=batch, dims=dims, values=values, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
-        return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=which, trips=trips)
+        return load_stablehlo(path, **given)
     if kind == ".tflite":
         refuse_settings("A TFLite model", values=values)
         from memplace_env.program.frontends.tflite import load_tflite
 
-        return load_tflite(
-            path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, in_place=which, trips=trips, cut=cut
-        )
+        return load_tflite(path, batch=batch, dims=dims, cut=cut, **given)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
-    sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(
-        path,
-        batch=batch,
-        dims=sizes,
-        dtype=dtype,
-        fusion=fusion,
-        in_place=which,
-        trips=trips,
-        values=values,
-        cut=cut,
-    )
+    return load_onnx(path, batch=batch, dims=onnx_dims(spec, batch, dims), values=values, cut=cut, **given)
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:

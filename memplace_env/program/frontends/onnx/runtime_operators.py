@@ -165,8 +165,8 @@ RUNTIME_OPERATORS: Final[Mapping[str, Operator]] = {row.name: row for row in _RO
 _TYPES: Final[Mapping[Any, tuple[str, ...]]] = {
     AttributeProto.FLOAT: ("alpha",),
     AttributeProto.INT: (
-        "K", "N", "axis", "bits", "ceil_mode", "count_include_pad", "do_rotary", "gather_axis", "group", "keepdims", "kv_num_heads",
-        "num_heads", "transA", "transB", "transBatchA", "transBatchB",
+        "K", "N", "axis", "bits", "ceil_mode", "count_include_pad", "do_rotary", "gather_axis", "group", "keepdims",
+        "kv_num_heads", "num_heads", "transA", "transB", "transBatchA", "transBatchB",
     ),
     AttributeProto.INTS: ("axes", "dilations", "kernel_shape", "pads", "qkv_hidden_sizes", "strides"),
     AttributeProto.STRING: ("activation", "auto_pad"),
