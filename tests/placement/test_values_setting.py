@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 from memplace_env._lib.errors import PlanError, WorkloadError
+from memplace_env.backends.ort.source import source_of
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import resolve_task
@@ -31,6 +33,7 @@ def test_a_plan_makes_its_program_again(network: str) -> None:
     assert plan.settings["values"] == {"c": 1}
     again = ModelFlags().with_defaults_of(plan).task(network)
     assert again.program.sha256 == task.program.sha256 != resolve_task(network).program.sha256
+    assert to_array(source_of(again).stored["c"]).tolist() is True, "what executes a plan has it as a weight"
     for wrong in ({"c": "1"}, [1]):
         with pytest.raises(PlanError, match="values"):
             ModelFlags().with_defaults_of(replace(plan, settings={**plan.settings, "values": wrong}))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner
+from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner, numpy_helper
 
 from memplace_env._lib.errors import ExecutionError, WorkloadError
 from memplace_env.placement.task import Task
@@ -136,6 +136,9 @@ def source_of(task: Task) -> Source:
                 "no two runs agree; export the model without it."
             )
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    stored |= {
+        name: numpy_helper.from_array(np.asarray(graph.values[name].data), name) for name in given["values"] or {}
+    }
     opsets = tuple(model.opset_import)
     return Source(file, program.whole, graph.values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
 

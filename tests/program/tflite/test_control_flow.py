@@ -55,7 +55,7 @@ def test_a_loop_is_unrolled(trips: int) -> None:
 
 
 def test_variables_are_state() -> None:
-    """What is read first is an input, what is assigned last an output; CALL_ONCE runs before the first inference."""
+    """The first read is of an input, the last assignment an output; CALL_ONCE runs before the first inference."""
     tensors = {"x": STATE, "h": T([], "RESOURCE"), "old": STATE, "new": STATE, "y": STATE, "again": STATE}
     tensors |= {"ih": T([], "RESOURCE"), "zero": STATE}
     start = Graph([op("VAR_HANDLE", "", "ih", SharedName="s"), op("ASSIGN_VARIABLE", "ih zero", "")])

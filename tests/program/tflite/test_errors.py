@@ -69,7 +69,7 @@ def test_named_errors(case: str) -> None:
 
 
 def test_several_graphs() -> None:
-    """What nothing calls is left out, with a warning."""
+    """Graphs that nothing calls are left out, with a warning."""
     with pytest.warns(UserWarning, match="nothing in it calls 2 of the others"):
         program = load(
             [op("TANH", "x", "y")], {**PLAIN, "a": IMAGE, "b": IMAGE}, graphs=[Graph([], "a"), Graph([], "b")]
