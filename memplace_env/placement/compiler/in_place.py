@@ -20,7 +20,10 @@ from memplace_env.placement.compiler.placing_kernels import most_reserved
 from memplace_env.program.program import Ints, Program
 
 GIVER, TAKER = 0, 1
-"""Rows of `links`: the operand whose bytes a result took, and the result that took an operand's last; -1 for none."""
+"""Rows of `links`: the operand whose bytes a result took, and the result that took an operand's last; -1 for none.
+
+They hold where both have the same fast level now: whoever gets another one gets its links anew.
+"""
 
 
 class Pairs(NamedTuple):
@@ -68,7 +71,7 @@ def no_links(pairs):
 @kernel(forceinline=True, borrows=True)
 def _has_taken(links, level, giver, taker):
     """Return whether a result lies in the bytes that it took from an operand; not if either got another level since."""
-    return taker >= 0 and links[GIVER, taker] == giver and links[TAKER, giver] == taker and level[giver] == level[taker]
+    return taker >= 0 and links[GIVER, taker] == giver and level[giver] == level[taker]
 
 
 @kernel(forceinline=True, borrows=True)

@@ -120,7 +120,6 @@ def _grant(schedule, assignment, decision_of, level, space):
     # In order: `live` bytes of results are alive at op `now`, load[l, t] of them die before op t. Else load[l, t] are
     # the bytes alive at op t. `peak` is the most of either so far.
     load[:], live[:], peak[:], level[:] = 0, 0, 0, backing
-    space.links[:] = -1
     now = 0
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):

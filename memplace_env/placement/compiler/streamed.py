@@ -63,7 +63,7 @@ def _grant(schedule, requested, level, start, links):
     least, taken = _free_of_levels(schedule.capacity[:rows], costs.reserved_bytes)
     used_ps = np.zeros(backing + 1, dtype=np.int64)
     latency, picojoules = np.int64(0), np.int64(schedule.all_compute_pj)
-    level[:], links[:] = backing, -1
+    level[:] = backing
     # Op -1 holds the items that come before op 0. When op t is reached, the times of all ops before it are known:
     # free_ps[:t] is what they leave of the backing port beside the copies granted so far.
     for op in range(-1, ops):

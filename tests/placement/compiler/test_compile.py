@@ -19,14 +19,16 @@ from memplace_env.placement.simulator.builtin import energy_j
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.program import TensorKind
+from memplace_env.program.program import Program, TensorKind
 from tests.by_hand import machine
 from tests.placement.plan.test_validate_in_place import chain
-from tests.references.reference_compiler import compile_levels
+from tests.references.reference_compiler import compile_levels, granted
 from tests.strategies import programs, programs_with_idle_ops, programs_with_pairs, tasks, tensor_levels
 from tests.thorough import examples
 
 IDLE_OR_PAIRED = programs_with_idle_ops() | programs_with_pairs(programs_with_idle_ops())
+
+CROWDS = 200
 
 
 def evaluate(task, wanted, threads=None):
@@ -128,6 +130,42 @@ def test_heuristics_make_valid_plans_no_slower_than_without_results_in_place(tas
         plan = heuristic(task)
         assert violations(task, plan) == []
         assert evaluate_plan(task, plan).latency_ps <= evaluate_plan(apart, heuristic(apart)).latency_ps
+
+
+def crowd_with_pairs(rng) -> Program:
+    """Draw a program of many results of odd sizes alive at once, most of which may take an operand's place."""
+    build = ProgramBuilder("crowd", "int8")
+    alive, size = [build.tensor("x", 8, TensorKind.INPUT)], [8]
+    for op in range(int(rng.integers(8, 30))):
+        operands = sorted({alive[index] for index in rng.integers(max(0, len(alive) - 8), len(alive), 3)})
+        results, pairs = [], []
+        for _ in range(rng.integers(1, 3)):
+            of = int(rng.choice(operands))
+            size.append(size[of] if of and rng.random() < 0.8 else int(rng.integers(3, 40)))
+            results.append(build.tensor(f"r{len(size)}", size[-1]))
+            pairs += [(k, results[-1]) for k in operands if k and size[k] == size[-1]]
+        build.op(f"op{op}", operands, results, inplace=pairs)
+        alive += results
+    build.op("end", alive[-2:], [build.tensor("y", 8, TensorKind.OUTPUT)])
+    return build.build()
+
+
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+def test_kernel_equals_reference_where_chains_find_no_address(weights):
+    rng, moved = np.random.default_rng(0), 0
+    chip = machine(weights=weights)
+    for _ in range(CROWDS):
+        program = crowd_with_pairs(rng)
+        bytes_ = sorted(rng.integers(program.live_bytes_in_place.max() // 2, program.live_bytes.max() + 1, 2).tolist())
+        levels = [replace(chip.levels[0], name=str(size), capacity_bytes=size) for size in bytes_]
+        task = make_task(program, replace(chip, levels=(*levels, chip.levels[1])))
+        wanted = rng.choice(3, program.num_tensors, p=(0.8, 0.1, 0.1))
+        order = str(rng.choice(ORDERS))
+        compiled, (plan, _) = place_levels(task, wanted, order), compile_levels(task, wanted.tolist(), order)
+        assert compiled.plan == plan
+        assert violations(task, plan) == []
+        moved += granted(task, wanted.tolist(), order) != plan.tensor_levels(program).tolist()
+    assert moved >= CROWDS // 20, "blocks without an address step down"
 
 
 @pytest.mark.parametrize("order", ORDERS)
