@@ -32,7 +32,7 @@ def recorded(step) -> float:
 def measured(task):
     """Records of twelve plans and all searches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(script, "resolve_task", lambda network, chip: task)
+        patch.setattr(script, "resolve_task", lambda network, chip, **settings: task)
         patch.setattr(script, "device", lambda: FakeDevice(recorded))
         patch.setattr(script, "MEASUREMENTS", 20)
         patch.setattr(script, "SECONDS", 5.0)

@@ -97,6 +97,8 @@ def test_the_example_of_the_documentation(parsed: Callable[..., Any]) -> None:
         "nnp-i",
         "--costs",
         "roofline",
+        "--patterns",
+        "off",
     )
     after = {constant["name"]: constant["after"] for constant in found["constants"]}
     assert after["compute.efficiency"] == pytest.approx(0.6, rel=0.02)

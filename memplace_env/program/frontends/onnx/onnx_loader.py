@@ -28,7 +28,6 @@ from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
-from memplace_env.program.frontends.patterns import with_patterns
 from memplace_env.program.lowering.assembly import assemble, choices_note
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
@@ -91,6 +90,9 @@ def load_onnx(
         graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, values=values, cut=cut)
         with errors_named(file):
             if patterns == "on":
+                # The patterns are made of this package's operators.
+                from memplace_env.program.frontends.patterns import with_patterns
+
                 graph = with_patterns(graph)
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
