@@ -127,7 +127,7 @@ def check_in_place(in_place: object) -> None:
 
 
 PATTERNS: Final = ("off", "on")
-"""Whether what every compiler knows as one op is one, however a file writes it out."""
+"""Settings of what every compiler knows as one op: as the file writes it out, or as one op."""
 
 
 def check_patterns(patterns: object) -> None:

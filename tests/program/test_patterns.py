@@ -137,7 +137,7 @@ def test_another_number_is_no_pattern(one: str, form: str, number: str) -> None:
 
 @pytest.mark.parametrize(("one", "form"), [*CASES, *OTHERS.items()])
 def test_an_inner_value_that_is_needed_stays(one: str, form: str) -> None:
-    """It is a graph output, or another op reads it."""
+    """A graph output inside, or a value that another op reads, is no pattern's."""
     for inner in form.split(";")[:-1]:
         name = inner.split("->")[1].split()[0]
         assert name in written(one, form, outputs=f"z {name}", patterns="on").tensor_value
@@ -259,7 +259,7 @@ def test_dequantised_product_is_that_of_onnx_runtime() -> None:
 
 
 def test_quantising_and_dequantising_is_one_op() -> None:
-    """It is that with and without patterns: the dequantised tensor is a view of the quantised one."""
+    """The dequantised tensor is a view of the quantised one, with and without patterns."""
     nodes, numbers = parsed("QuantizeLinear x scale zero -> q; DequantizeLinear q scale zero -> y")
     constants = {**numbers, "scale": np.array(0.5, np.float32), "zero": np.array(0, np.int8)}
     for which in ("on", "off"):

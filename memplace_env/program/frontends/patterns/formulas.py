@@ -23,7 +23,7 @@ from memplace_env.program.lowering.node_graph import Operator
 Array = NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class FormulaStep(NamedTuple):
     """An operator of `FUNCTIONS`, its operands and further arguments.
 
     An operand is the number of an earlier step, -1 for the tensor, -2 and -3 for parameters, or a number as a float.
@@ -91,7 +91,7 @@ PATTERNS: Final = (
     Pattern(OPERATORS["Softmax"], lambda x: np.exp(x) / np.exp(x).sum(), 0, True, _AXIS),
     Pattern(_TURN, _turned, 2, True),
 )
-"""What is one op. docs/model.md says which compilers know it."""
+"""Functions that are one op. docs/model.md says which compilers know them."""
 
 
 def _taken(x: Array, first: float, beyond: float) -> Array:
@@ -124,7 +124,7 @@ normalisations make less."""
 
 @lru_cache(REMEMBERED)
 def known(
-    steps: tuple[Step, ...], sizes: tuple[int, ...], weights: bool, rough: bool
+    steps: tuple[FormulaStep, ...], sizes: tuple[int, ...], weights: bool, rough: bool
 ) -> tuple[Pattern, tuple[int, ...]] | None:
     """Return what a formula is, and its parameters' numbers in the order of the pattern's; None if it is not known.
 
@@ -157,7 +157,7 @@ def known(
     return nearest
 
 
-def _computed(steps: tuple[Step, ...], given: list[Array]) -> Array:
+def _computed(steps: tuple[FormulaStep, ...], given: list[Array]) -> Array:
     """Return the result of a formula of a tensor and parameters, nothing if their sizes do not fit together."""
     results: list[Array] = []
     for name, operands, numbers in steps:

@@ -1,4 +1,4 @@
-"""What lies around the nodes of a graph, for the rules that look for patterns."""
+"""Surroundings of the nodes of a graph, for the rules that look for patterns."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from memplace_env.program.frontends.patterns.formulas import CUTS, FUNCTIONS, REDUCTIONS, Step, known
+from memplace_env.program.frontends.patterns.formulas import CUTS, FUNCTIONS, REDUCTIONS, FormulaStep, known
 from memplace_env.program.frontends.patterns.surroundings import Match, Surroundings
 from memplace_env.program.lowering.graph_values import FLOAT_BITS, Shape
 from memplace_env.program.lowering.node_graph import Node
@@ -113,10 +113,10 @@ def _one_op(around: Surroundings, nodes: set[int], given: list[str], shape: Shap
     return around.match(nodes, pattern.operator, inputs, pattern.attributes)
 
 
-def _steps(around: Surroundings, inside: list[Node], given: list[str]) -> tuple[Step, ...] | None:
+def _steps(around: Surroundings, inside: list[Node], given: list[str]) -> tuple[FormulaStep, ...] | None:
     """Return the steps of a formula, None if one of its numbers is unknown."""
     number: dict[str, int] = {name: -1 - at for at, name in enumerate(given)}
-    steps: list[Step] = []
+    steps: list[FormulaStep] = []
     for node in inside:
         name, first = node.operator.name, 0
         operands = [number[other] if other in number else _number(around, node, other) for other in _operands(node)]
@@ -135,7 +135,7 @@ def _steps(around: Surroundings, inside: list[Node], given: list[str]) -> tuple[
             elif name == "HardSigmoid":
                 numbers = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
             number[output] = len(steps)
-            steps.append(Step(name, tuple(operand for operand in operands if operand is not None), numbers))
+            steps.append(FormulaStep(name, tuple(operand for operand in operands if operand is not None), numbers))
     return tuple(steps)
 
 
