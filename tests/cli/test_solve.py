@@ -259,6 +259,7 @@ def test_registered_settings_and_flags_over_them(run: Run) -> None:
         "dims": None,
         "dtype": "int8",
         "fusion": "conv",
+        "patterns": "on",
         "workload": "ResNet50",
         "accelerator": "nnp-i",
     }

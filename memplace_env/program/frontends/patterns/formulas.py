@@ -47,23 +47,23 @@ class Pattern(NamedTuple):
 _ERF: Final = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _sigmoid(x: Array) -> Array:
+def _sigmoid(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _softplus(x: Array) -> Array:
+def _softplus(x: Array) -> Any:
     return np.log1p(np.exp(x))
 
 
-def _tanh_gelu(x: Array) -> Array:
+def _tanh_gelu(x: Array) -> Any:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _layer(x: Array, scale: Array | float = 1.0, bias: Array | float = 0.0) -> Array:
+def _layer(x: Array, scale: Array | float = 1.0, bias: Array | float = 0.0) -> Any:
     return (x - x.mean()) / x.std() * scale + bias
 
 
-def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Array:
+def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Any:
     return x / np.sqrt((x**2).mean()) * scale
 
 
