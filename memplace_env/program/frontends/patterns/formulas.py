@@ -67,7 +67,7 @@ def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Any:
     return x / np.sqrt((x**2).mean()) * scale
 
 
-def _turned(x: Array, cos: Array, sin: Array) -> Array:
+def _turned(x: Array, cos: Array, sin: Array) -> Any:
     """Turn each element of the first half with that of the second; the parameters have each angle once or twice."""
     half = len(x) // 2
     return x * np.resize(cos, len(x)) + np.concatenate([-x[half:], x[:half]]) * np.resize(sin, len(x))
