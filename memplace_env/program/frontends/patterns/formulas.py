@@ -47,27 +47,27 @@ class Pattern(NamedTuple):
 _ERF: Final = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _sigmoid(x: Array) -> Any:
+def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def _softplus(x: Array) -> Any:
+def _softplus(x: Array) -> Array:
     return np.log1p(np.exp(x))
 
 
-def _tanh_gelu(x: Array) -> Any:
+def _tanh_gelu(x: Array) -> Array:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _layer(x: Array, scale: Array | float = 1.0, bias: Array | float = 0.0) -> Any:
+def _layer(x: Array, scale: Array | float = 1.0, bias: Array | float = 0.0) -> Array:
     return (x - x.mean()) / x.std() * scale + bias
 
 
-def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Any:
+def _root_mean_square(x: Array, scale: Array | float = 1.0) -> Array:
     return x / np.sqrt((x**2).mean()) * scale
 
 
-def _turned(x: Array, cos: Array, sin: Array) -> Any:
+def _turned(x: Array, cos: Array, sin: Array) -> Array:
     """Turn each element of the first half with that of the second; the parameters have each angle once or twice."""
     half = len(x) // 2
     return x * np.resize(cos, len(x)) + np.concatenate([-x[half:], x[:half]]) * np.resize(sin, len(x))
