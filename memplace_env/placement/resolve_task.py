@@ -56,7 +56,7 @@ class UnorderedOptions(TypedDict, total=False):
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
             pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
-        patterns: see `load_onnx`; None: "on". Programs, saved or not, have the ops that they were built with.
+        patterns: see `load_onnx`; None: "on". Programs, saved or not, and StableHLO have the ops that they have.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
@@ -155,7 +155,8 @@ def resolve_task(
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
         in_place = chip.inplace if in_place is None else in_place
-        patterns = "on" if patterns is None else patterns
+        if patterns is None:
+            patterns = "off" if has_own_types(workload) else "on"
         program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place, patterns=patterns)
         settings = {
             "batch": None if batch is None else int(batch),

@@ -47,8 +47,7 @@ def resolve_workload(
             ignored there.
         in_place: see `load_onnx`; None: "none". A Program, saved or not, loses its pairs with "none" and else keeps
             them.
-        patterns: see `load_onnx`; StableHLO has the ops that its fusion makes, so it is ignored there as fusion is for
-            Programs.
+        patterns: see `load_onnx`; ignored where fusion is, and for StableHLO.
         trips: see `load_onnx` and `load_stablehlo`.
         values, cut: see `load_onnx`.
 
