@@ -38,6 +38,7 @@ from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
+from memplace_env.program.model_file import AS_WRITTEN
 
 BATCH = 4096
 GAME_SETTING = {
@@ -162,7 +163,7 @@ def event_ms(workload: str, chip: str, **settings: Any) -> float:
 
     It should be at most 1 ms for BERT and 0.1 ms for ResNet50; our choice.
     """
-    task = resolve_task(workload, chip, **settings, in_place="none", patterns="off")
+    task = resolve_task(workload, chip, **settings, **AS_WRITTEN)
     simulator, plan, rounds = EventSimulator(), native_plan(task), []
     for _ in range(6):  # the first compiles
         begin = time.process_time()

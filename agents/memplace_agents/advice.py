@@ -86,7 +86,8 @@ def advise(
             ("all of these", together, {name: value for _, _, each in changes for name, value in each.items()})
         )
     for decision, flags, more in changes:
-        yield from _possible(decision, flags, lambda more=more: task(**more))
+        with suppress(MemPlaceError):  # the model does not admit it
+            yield _row(decision, flags, task(**more))
     if not {"slices", "order"} & plain.settings.keys():
         with suppress(AgentError):  # of costs or ops whose orders nobody searches
             yield _ordered(plain)
@@ -104,7 +105,7 @@ def advise(
     larger = _with_more(chip)
     if larger is not None:
         fastest = larger.levels[0]
-        yield from _possible(f"{fastest.name} of {size(fastest.capacity_bytes)}", "", lambda: task(chip=larger))
+        yield _row(f"{fastest.name} of {size(fastest.capacity_bytes)}", "", task(chip=larger))
 
 
 def _with_more(chip: Accelerator) -> Accelerator | None:
@@ -114,14 +115,6 @@ def _with_more(chip: Accelerator) -> Accelerator | None:
     if twice.capacity_bytes >= others[0].capacity_bytes:
         return None
     return replace(chip, levels=(twice, *others))
-
-
-def _possible(decision: str, flags: str, task: Any) -> Iterator[Advice]:
-    try:
-        resolved = task()
-    except MemPlaceError:
-        return
-    yield _row(decision, flags, resolved)
 
 
 def _row(decision: str, flags: str, task: Task) -> Advice:

@@ -23,6 +23,7 @@ from memplace_env.backends.ort.source import source_of
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
+from memplace_env.program.model_file import AS_WRITTEN
 from memplace_env.program.program import TensorKind
 
 NETWORKS = (
@@ -39,7 +40,7 @@ RUNS = 15
 @cache
 def executor_of(network: str, chip: str) -> Executor:
     """Return the network's executor on the chip, prepared once per process."""
-    return Executor(resolve_task(network, chip, in_place="none", patterns="off"))
+    return Executor(resolve_task(network, chip, **AS_WRITTEN))
 
 
 def measure(setting: Record) -> Record:
@@ -91,7 +92,7 @@ def speed(setting: Record) -> Record:
 
     It needs a process of its own, as it measures the peak of memory.
     """
-    task = resolve_task(setting["network"], setting["chip"], in_place="none", patterns="off")
+    task = resolve_task(setting["network"], setting["chip"], **AS_WRITTEN)
     before = peak_mb()
     executor = Executor(task)
     executed = executor.run(native_plan(task), inferences=RUNS)

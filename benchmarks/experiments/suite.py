@@ -44,7 +44,7 @@ from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import model_dims
-from memplace_env.program.model_file import format_of
+from memplace_env.program.model_file import AS_WRITTEN, format_of
 from memplace_env.program.zoo import zoo_names, zoo_path
 from memplace_leaderboard.suite import LEAST_GAIN
 
@@ -204,7 +204,7 @@ def measure(candidate: Record) -> Record:
 
 def _measure_one_shot(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = OneShotEnv(**setting, in_place="none", patterns="off")
+    env = OneShotEnv(**setting, **AS_WRITTEN)
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     native, (cheap, cheap_s) = env.problem.native_report, best_cheap(env)
@@ -224,7 +224,7 @@ def _measure_one_shot(setting: Record, enough: float) -> Record:
 
 def _measure_game(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = MallocGameEnv(**setting, in_place="none", patterns="off")
+    env = MallocGameEnv(**setting, **AS_WRITTEN)
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     cheap, cheap_s = best_cheap(env)

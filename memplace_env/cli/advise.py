@@ -48,4 +48,4 @@ def advise(model: Model, flags: ModelFlags, json: JsonFlag = False) -> None:
             f"{row.seconds:.1f}",
             row.flags,
         )
-    stdout().print(table)
+    stdout().print(table, "")

@@ -13,7 +13,8 @@ from memplace_env._lib.errors import AgentError, MemPlaceError, PlanError
 from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
-from memplace_env.envs.registration import AS_WRITTEN, Formulation, formulation_of_id
+from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.program.model_file import AS_WRITTEN
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec

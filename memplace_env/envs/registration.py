@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from memplace_env._lib.errors import EnvError
+from memplace_env.program.model_file import AS_WRITTEN
 
 _IDS: dict[str, Any] = json.loads(files("memplace_env.envs").joinpath("ids.json").read_text("utf-8"))
 
@@ -28,9 +29,6 @@ VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
 names of registered settings, or settings by name. Chosen by the rules of `benchmarks/experiments/sliced_ids.py` and
 `benchmarks/experiments/event.py`.
 """
-
-AS_WRITTEN = {"in_place": "none", "patterns": "off"}
-"""Settings of all registered workloads, so that ids stay the same problems whatever their chips' compilers do."""
 
 DRAWN = ("Train", "Validation", "Test", "Synthetic")
 """Names of ids whose episodes draw a program: `MallocGame-Train-v0` and so on, see `memplace_env.envs.many`."""

@@ -140,6 +140,11 @@ def check_patterns(patterns: object) -> None:
         raise WorkloadError(f"patterns is {described(patterns)}; it must be one of {', '.join(PATTERNS)}.")
 
 
+AS_WRITTEN: Final = {"in_place": "none", "patterns": "off"}
+"""A model's own ops, each result in bytes of its own: registered ids, which stay the same problems whatever a chip's
+compiler does, and plans that do not say it."""
+
+
 def check_trips(trips: int | None) -> None:
     """Refuse a number of rounds of loops that is no whole number from 0.
 

@@ -163,13 +163,5 @@ def _list_schedule(program: Program, ties: int) -> Ints:
 
 
 def _peak(program: Program, order: Ints) -> int:
-    """Return the most bytes of results that are alive at once in an order, see `Program.live_bytes`."""
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    last = np.where(program.tensor_kind == TensorKind.OUTPUT, program.num_ops - 1, -1)
-    np.maximum.at(last, program.use_tensor, place[program.use_op])
-    own = (program.producer >= 0) & (program.alias_of < 0)
-    change = np.zeros(program.num_ops + 1, dtype=np.int64)
-    np.add.at(change, place[program.producer[own]], program.tensor_bytes[own])
-    np.add.at(change, last[own] + 1, -program.tensor_bytes[own])
-    return int(change.cumsum().max(initial=0))
+    """Return the most bytes of results that are alive at once in an order."""
+    return int(reordered(program.whole, order).live_bytes.max())

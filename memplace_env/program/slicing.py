@@ -151,10 +151,9 @@ def _common_rows(program: Program) -> list[int]:
         return tensor
 
     for operand, result in program.use_tensor[program.inplace].tolist():
-        if blocks[operand] == blocks[result] and math.gcd(rows[operand], rows[result]) > 1:
-            one, other = find(operand), find(result)
-            first[other] = one
-            rows[one] = math.gcd(rows[one], rows[other])
+        one, other = find(operand), find(result)
+        if blocks[one] == blocks[other] and (together := math.gcd(rows[one], rows[other])) > 1:
+            first[other], rows[one] = one, together
     return [rows[find(tensor)] for tensor in range(program.num_tensors)]
 
 

@@ -17,7 +17,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
 from memplace_env.program.frontends.onnx import inferred_graph
 from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
-from memplace_env.program.model_file import format_of, read_bytes
+from memplace_env.program.model_file import AS_WRITTEN, format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.reordering import reordered
 
@@ -108,9 +108,10 @@ def source_of(task: Task) -> Source:
         )
     file = named_file(workload)
     named: dict[str, Any] = {
-        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "in_place", "trips", "values", "cut")
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut")
     }
-    loaded = resolve_workload(workload, **named, patterns=settings.get("patterns", "off"))
+    named |= {key: settings.get(key, value) for key, value in AS_WRITTEN.items()}
+    loaded = resolve_workload(workload, **named)
     if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "

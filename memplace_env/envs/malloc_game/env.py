@@ -101,8 +101,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
     `trips`, `values`, `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine
-    levels will do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
-    `"edge-tpu-streamed"`.
+    with two levels will do; one with resident weights is replaced by a copy that streams them, named so in
+    `accelerator.name`: `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 
     And `reward`, see above; `skip_forced`: True plays decisions with a single legal action at once. These are half

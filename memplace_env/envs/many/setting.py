@@ -14,6 +14,7 @@ from memplace_env.envs.arguments import is_integer
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
+from memplace_env.program.model_file import AS_WRITTEN
 
 FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
 """Names of a setting's parts, in the options of `reset` and in infos."""
@@ -84,8 +85,8 @@ class Setting(NamedTuple):
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
-        sizes: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None}
-        return resolve_task(self.program, self.accelerator, **sizes, dtype=self.dtype, in_place="none", patterns="off")
+        settings: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None, **AS_WRITTEN}
+        return resolve_task(self.program, self.accelerator, **settings, dtype=self.dtype)
 
 
 class Reference(NamedTuple):

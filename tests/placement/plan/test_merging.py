@@ -23,14 +23,14 @@ from memplace_env.program.program import Program
 from memplace_env.program.slicing import cut_before, cuts_of
 from memplace_env.testing.instances import plans_of
 from tests.offenders import every
-from tests.strategies import accelerators, cost_models, programs, two_level_accelerators
+from tests.strategies import accelerators, cost_models, programs, programs_with_pairs, two_level_accelerators
 from tests.subjects import SRAM, layers_of_rows, sliced_layers
 
 
 @st.composite
 def programs_of_rows(draw: st.DrawFn) -> Program:
     """Random programs whose tensors have up to nine rows, some with halos."""
-    program = draw(programs(8))
+    program = draw(programs(8) | programs_with_pairs(programs(8)))
     rows = st.lists(st.integers(1, 9), min_size=program.num_tensors, max_size=program.num_tensors)
     # A row has a byte at least.
     bounded = np.minimum(draw(rows), program.tensor_bytes)

@@ -104,6 +104,17 @@ def test_ends_of_a_pair_are_cut_alike(program, limit, data):
     assert kept >= (common & ~halo).sum(), "pairs with the same rows are never lost"
 
 
+@examples(60)
+@given(programs_with_pairs(programs_with_rows()), st.integers(1, 2000))
+def test_pairs_keep_no_tensor_whole(program, limit):
+    """A tensor that would be cut if nothing could lie in its place is cut."""
+    alone = sliced(replace(program, inplace=program.inplace[:0]), limit)
+    cut = sliced(program, limit)
+    assert set(alone.whole_tensor[np.diff(alone.whole_tensor, prepend=-1) == 0]) <= set(
+        cut.whole_tensor[np.diff(cut.whole_tensor, prepend=-1) == 0]
+    )
+
+
 @st.composite
 def crowded_plans(draw: st.DrawFn, task) -> MemoryPlan:
     """Plans in which results lie over the operands that they may replace, as a careless planner would have it."""
