@@ -104,15 +104,16 @@ def test_ends_of_a_pair_are_cut_alike(program, limit, data):
     assert kept >= (common & ~halo).sum(), "pairs with the same rows are never lost"
 
 
-@examples(60)
-@given(programs_with_pairs(programs_with_rows()), st.integers(1, 2000))
-def test_pairs_keep_no_tensor_whole(program, limit):
-    """A tensor that would be cut if nothing could lie in its place is cut."""
+@examples(100)
+@given(st.lists(st.sampled_from([4, 6, 9, 36]), min_size=6, max_size=6), st.integers(1, 359))
+def test_pairs_keep_no_tensor_whole(rows, limit):
+    """A tensor that would be cut if nothing could lie in its place is cut, whatever rows its pairs have."""
+    program = chain()
+    moved = {"tensor_bytes": 9 * program.tensor_bytes, "use_bytes": 9 * program.use_bytes}
+    program = replace(program, tensor_rows=np.array([(1, each) for each in rows]), **moved)
     alone = sliced(replace(program, inplace=program.inplace[:0]), limit)
     cut = sliced(program, limit)
-    assert set(alone.whole_tensor[np.diff(alone.whole_tensor, prepend=-1) == 0]) <= set(
-        cut.whole_tensor[np.diff(cut.whole_tensor, prepend=-1) == 0]
-    )
+    assert (np.bincount(cut.whole_tensor) > 1).tolist() == (np.bincount(alone.whole_tensor) > 1).tolist()
 
 
 @st.composite
