@@ -178,6 +178,10 @@ _OPTIONS = {
     "cut": Annotated[
         str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")
     ],
+    "alias": Annotated[
+        list[str] | None,
+        typer.Option("--alias", metavar="OUTPUT=INPUT", help="Output written in the place of an input; repeat."),
+    ],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
@@ -214,6 +218,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "trips": int,
     "values": dict,
     "cut": str,
+    "aliases": dict,
     "slices": (float, dict),
     "order": list,
     "costs": str,
@@ -249,6 +254,7 @@ class ModelFlags:
     trips: int | None = None
     values: Mapping[str, float] | None = None
     cut: str | None = None
+    aliases: Mapping[str, str] | None = None
     slices: Slicing | None = None
     order: Order | None = None
     costs: str | None = None
@@ -260,14 +266,15 @@ class ModelFlags:
         *,
         dim: list[str] | None = None,
         value: list[str] | None = None,
+        alias: list[str] | None = None,
         slices: str | None = None,
         **typed: Any,
     ) -> ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, slices of another
-                kind, or an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, a `--alias` that
+                is not OUTPUT=INPUT, slices of another kind, or an empty text.
         """
         for name, text in typed.items():
             if text == "":
@@ -277,6 +284,7 @@ class ModelFlags:
         return cls(
             dims=parsed_dims(dim or [], "--dim") or None,
             values=_parsed_values(value or []) or None,
+            aliases=_parsed_aliases(alias or []) or None,
             slices=_parsed_slices(slices),
             **typed,
         )
@@ -292,7 +300,8 @@ class ModelFlags:
             return self.of_id(model)
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
         typed = (
-            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut
+            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut,
+            self.aliases,
         )  # fmt: skip
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **AS_WRITTEN, **settings}
@@ -415,6 +424,14 @@ def _parsed_values(texts: list[str]) -> dict[str, float]:
             raise MemPlaceError(f"--value takes NAME=NUMBER, such as sr=16000, once for each name, not {text!r}.")
         values[name] = found
     return values
+
+
+def _parsed_aliases(texts: list[str]) -> dict[str, str]:
+    """Return inputs by the outputs in their place from texts like present=past."""
+    pairs = [text.split("=") for text in texts]
+    if any(len(pair) != 2 or not all(pair) for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
+        raise MemPlaceError(f"--alias takes OUTPUT=INPUT, each output once, not {' '.join(texts)!r}.")
+    return dict(pairs)
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

@@ -52,7 +52,7 @@ class UnorderedOptions(TypedDict, total=False):
         costs: a cost model, by name or itself, or the `Costs` of this program on this chip; None takes the
             accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
         batch, dims: see `load_onnx`.
-        trips, values, cut: see `load_onnx`.
+        trips, values, cut, aliases: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
             pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
@@ -74,6 +74,7 @@ class UnorderedOptions(TypedDict, total=False):
     trips: int | None
     values: Mapping[str, float] | None
     cut: str | None
+    aliases: Mapping[str, str] | None
     slices: Slicing | None
 
 
@@ -103,6 +104,7 @@ def resolve_task(
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
+    aliases: Mapping[str, str] | None = None,
     slices: Slicing | None = None,
     order: Order | None = None,
     must_fit: bool = True,
@@ -112,8 +114,8 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, slices, order: see
-            `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, aliases, slices, order:
+            see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -134,6 +136,7 @@ def resolve_task(
             trips=trips,
             values=values,
             cut=cut,
+            aliases=aliases,
             slices=slices,
             order=order,
         )
@@ -147,6 +150,7 @@ def resolve_task(
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
     sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "values": values or None, "cut": cut}
+    sizes["aliases"] = aliases or None
     if is_built(workload):
         program = resolve_workload(workload, **sizes, dtype=dtype, in_place=in_place)
         in_place = (in_place or "rows") if len(program.inplace) else "none"
@@ -167,6 +171,7 @@ def resolve_task(
             **({} if trips is None else {"trips": int(trips)}),
             **({"values": {name: np.asarray(number).item() for name, number in values.items()}} if values else {}),
             **({} if cut is None else {"cut": cut}),
+            **({"aliases": dict(aliases)} if aliases else {}),
         }
     if in_place != "none":  # plans of before, which do not say it, have no results in place
         settings["in_place"] = in_place

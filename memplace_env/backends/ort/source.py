@@ -108,7 +108,7 @@ def source_of(task: Task) -> Source:
         )
     file = named_file(workload)
     named: dict[str, Any] = {
-        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut")
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases")
     }
     named |= {key: settings.get(key, value) for key, value in AS_WRITTEN.items()}
     loaded = resolve_workload(workload, **named)

@@ -93,6 +93,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
     | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`                  |
     | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                  |
+    | `aliases`     | `None`    | inputs by the outputs written in their place, such as `{"present": "past"}`      |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |
