@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def resolve_workload(
         raise WorkloadError(f"values are a dictionary from names of inputs to numbers, not {described(values)}.")
     if aliases and not (isinstance(aliases, Mapping) and {str}.issuperset(map(type, sum(aliases.items(), ())))):
         raise WorkloadError(f"aliases are a dictionary from outputs to inputs, not {described(aliases)}.")
-    given = {"trips": trips, "values": values, "cut": cut, "aliases": aliases}
+    given: dict[str, Any] = {"trips": trips, "values": values, "cut": cut, "aliases": aliases}
     settings = {"batch": batch, "dims": dims, "dtype": dtype, **given}
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", **settings)
@@ -95,7 +95,7 @@ def resolve_workload(
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, **given, **built)
+    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, **(given | built))
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:
