@@ -14,7 +14,7 @@ from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -345,7 +345,7 @@ class ModelFlags:
         from memplace_env.machine.accelerator import is_shipped
 
         written: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
-        written |= {name: plan.settings.get(name, value) for name, value in AS_WRITTEN.items()}
+        written |= {name: plan.settings.get(name, value) for name, value in as_written(plan.accelerator).items()}
         for name, kind in _WRITTEN.items():
             if written[name] is not None and not isinstance(written[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {written[name]!r}, which no memplace wrote.")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -140,9 +140,27 @@ def check_patterns(patterns: object) -> None:
         raise WorkloadError(f"patterns is {described(patterns)}; it must be one of {', '.join(PATTERNS)}.")
 
 
-AS_WRITTEN: Final = {"in_place": "none", "patterns": "off"}
-"""A model's own ops, each result in bytes of its own: registered ids, which stay the same problems whatever a chip's
-compiler does, and plans that do not say it."""
+RECORDED_FUSION: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("edge-tpu", "ethos-u65", "intel-npu-4000", "nnp-i"), "conv"),
+    **dict.fromkeys(("ethos-u65-256", "ethos-u65-512"), "activation"),
+    **dict.fromkeys(("ethos-u85-512", "ethos-u85-2048"), "chain"),
+    "tpu-v4i": "epilogue",
+}
+"""Fusion by shipped chip when ids were registered and results recorded. It never changes, whatever the chips' files say
+today; a chip that came later is not in it."""
+
+
+def as_written(accelerator: str) -> dict[str, Any]:
+    """Return the settings with which ids are registered, and which plans mean that do not say them.
+
+    They are a model's own ops, each result in bytes of its own, fused as was usual on the chip, so that ids stay the
+    same problems and records the same numbers whatever a chip's compiler is known to do.
+
+    Args:
+        accelerator: name of the chip; on one that is not in `RECORDED_FUSION` the fusion is the chip's own.
+    """
+    fusion = RECORDED_FUSION.get(accelerator.removesuffix("-streamed"))
+    return {"in_place": "none", "patterns": "off"} | ({"fusion": fusion} if fusion else {})
 
 
 def check_trips(trips: int | None) -> None:

@@ -17,7 +17,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
 from memplace_env.program.frontends.onnx import inferred_graph
 from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
-from memplace_env.program.model_file import AS_WRITTEN, format_of, read_bytes
+from memplace_env.program.model_file import as_written, format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.reordering import reordered
 
@@ -110,7 +110,7 @@ def source_of(task: Task) -> Source:
     named: dict[str, Any] = {
         key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut")
     }
-    named |= {key: settings.get(key, value) for key, value in AS_WRITTEN.items()}
+    named |= {key: settings.get(key, value) for key, value in as_written(task.accelerator.name).items()}
     loaded = resolve_workload(workload, **named)
     if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
         raise ExecutionError(
