@@ -11,7 +11,15 @@ import typer
 from memplace_env._lib.errors import AgentError
 from memplace_env.cli.agent_choice import choose_agent, default_agents
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, baseline_of, make_env, model_flags, posed_by
+from memplace_env.cli.model_flags import (
+    ModelFlags,
+    baseline_of,
+    is_env_id,
+    make_env,
+    model_flags,
+    note_registered,
+    posed_by,
+)
 from memplace_env.cli.shared_options import (
     BudgetFlag,
     FolderFlag,
@@ -93,6 +101,7 @@ def solve(
 
     if out is not None:
         check_folder(out)
+    typed, env_id = model, flags.id_named(model, formulation)
     model, flags = flags.registered(model, formulation)
     order = None
     if flags.order == FREE:
@@ -102,10 +111,14 @@ def solve(
         order = search_order(make_env(model, flags, formulation).task, time_limit)
         flags = replace(flags, order=None if order.order is None else order.order.tolist())
     env = make_env(model, flags, formulation)
+    if env_id is not None:
+        note_registered(env, env_id, flags)
     names = [spec.name for spec in specs]
     best_of_all = DEFAULTS[formulation] in names
     named = () if best_of_all else dict.fromkeys(names)
-    path = out or default_folder(model, env.accelerator.name, flags.other_simulator, named)
+    path = out or default_folder(
+        typed if is_env_id(typed) else model, env.accelerator.name, flags.other_simulator, named
+    )
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
     given = {"tie_break": tie_break, "machine": machine}

@@ -31,8 +31,8 @@ def native_plan(task: Task) -> MemoryPlan:
     homeless = task.homeless(plan)
     if len(homeless):
         program, chip = task.program, task.accelerator
-        may = task.allowed[homeless].any(axis=0)
-        names = ", ".join(level.name for level, one in zip(chip.levels, may, strict=True) if one)
+        may = np.flatnonzero(task.allowed[homeless].any(axis=0)).tolist()
+        names = ", ".join(chip.levels[level].name for level in may)
         raise AcceleratorError(
             f"{program.name!r} has up to {int(program.live_bytes_in_place.max()):,} bytes of results at once, and "
             f"native finds no place in {names} of {chip.name!r} for {len(homeless)} tensors, which may not lie in "
