@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, place_in_order
-from memplace_agents.exact.address_search import Blocks, Fit, fit, parts_of
+from memplace_agents.exact.address_kernels import FOUND, NONE_EXISTS, place_in_order
+from memplace_agents.exact.address_search import Blocks, fit, parts_of
 from memplace_agents.exact.chains import heads, joined
 from memplace_env._lib.errors import MemPlaceError
-from memplace_env.machine.costs import CostModel, costs_of, resolve_cost_model, whole_costs_of
+from memplace_env.machine.costs import CostModel, Costs, costs_of, resolve_cost_model, whole_costs_of
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
@@ -52,7 +53,7 @@ class Arena(NamedTuple):
 
     @property
     def proven(self) -> bool:
-        """Whether it is proven that no smaller one exists."""
+        """True if no smaller one exists."""
         return self.size == self.bound
 
 
@@ -98,6 +99,11 @@ def resized(task: Task, capacity: int) -> Task:
     return Task(task.program, chip, costs, task.simulator, settings, whole)
 
 
+def same_costs(one: Costs, other: Costs) -> bool:
+    """Return whether all arrays are equal."""
+    return all(np.array_equal(one[field], other[field]) for field in range(len(one)))
+
+
 def block_bytes(task: Task, rows: Ints) -> Ints:
     """Return the bytes of a block of each tensor, int64[A]; `rows` as for `address_search.pack`."""
     return task.program.tensor_bytes[rows[:, 0]]
@@ -109,7 +115,7 @@ def _model(task: Task) -> CostModel | None:
     with suppress(MemPlaceError):  # the model cannot cost this task at all
         model = resolve_cost_model(task.settings.get("costs", task.accelerator.cost_model))
         made = costs_of(model, task.program, task.accelerator)
-        if all(np.array_equal(own, other) for own, other in zip(task.costs, made, strict=True)):
+        if same_costs(task.costs, made):
             return model
     return None
 
@@ -158,75 +164,44 @@ def _search(task: Task, rows: Ints, low: int) -> tuple[int, Ints]:
     Which results lie in place is tried in two ways, so that neither proves a bound for all. In a third, a result that
     may lie in place comes one op later and beside its operands: it needs no more than any other.
     """
-    paired = len(task.program.handovers) > 0
-    found = []
+    paired, found = len(task.program.handovers) > 0, []
+    holding = replace(task, accelerator=resized(task, low).accelerator)
     for needed in (True, False)[: 1 + paired]:
-        head = heads(_with_capacity(task, low), rows, needed=needed)
-        chains = joined(task, rows, head)
-        own = chains[:, 1] == 0
-        offset = np.zeros(len(rows), dtype=np.int64)
-        bound, offset[own] = _lowest(_blocks(task, chains[own]), low)
+        head = heads(holding, rows, needed=needed)
+        bound, offset = _lowest(_blocks(task, joined(task, rows, head)), head == np.arange(len(rows)), low)
         found.append((_needs(task, rows, offset[head]), bound, offset[head]))
     reached, bound, offset = min(found, key=lambda one: one[0])
     if paired and reached > low:
         later = rows.copy()
         later[np.isin(rows[:, 0], task.program.handovers[:, 1]), 2] += 1
-        bound, _ = _lowest(_blocks(task, later[later[:, 2] <= later[:, 3]]), low)
+        there = later[:, 2] <= later[:, 3]
+        bound, _ = _lowest(_blocks(task, later[there]), there[there], low)
     return bound, offset
 
 
-def _with_capacity(task: Task, capacity: int) -> Task:
-    """Return the task with so many bytes of the fastest level, and costs as they are."""
-    return replace(task, accelerator=resized(task, capacity).accelerator)
-
-
-def _lowest(blocks: Blocks, low: int) -> tuple[int, Ints]:
-    """Return a bound of at least `low`, and offsets int64[n] with which the blocks reach as little above it as found.
+def _lowest(blocks: Blocks, own: NDArray[np.bool_], low: int) -> tuple[int, Ints]:
+    """Return a bound of at least `low`, and offsets int64[n] with which `own` blocks need as little above it as found.
 
     `below` is that in a memory of no bytes.
     """
-    bound, height, offset = low, low, np.zeros(len(blocks.size), dtype=np.int64)
-    for part in parts_of(blocks):
-        proven, height, offset[part] = _raised(blocks.take(part), height)
+    bound, height, offset, index = low, low, np.zeros(len(own), dtype=np.int64), np.flatnonzero(own)
+    for part in parts_of(blocks.take(index)):
+        proven, height, offset[index[part]] = _raised(blocks.take(index[part]), height)
         bound = max(bound, proven)
     return bound, offset
 
 
 def _raised(blocks: Blocks, low: int) -> tuple[int, int, Ints]:
-    """Return a bound on the memory of blocks of one part or 0, a size of at least `low` that holds them, and offsets.
-
-    In a packing of least offsets every top is a multiple of the sizes' greatest common divisor, so that few sizes can
-    be the smallest.
-    """
-    unit = np.gcd.reduce(blocks.size)
-
-    def fit_in(size: int) -> Fit:
-        return fit(blocks._replace(below=blocks.below + size), QUESTION)
-
-    def next_size(size: int) -> int:
-        return size + 1 + int(((-blocks.below - size - 1) % unit).min())
-
-    packing = fit_in(low)
-    if packing.outcome == FOUND:
-        return 0, low, packing.offset
+    """Return a bound on the memory of blocks of one part or 0, and a size of at least `low` with offsets in it."""
     # Less than `bound` is too small, less than `tried` is not asked again, and `best` is the least that is known to do.
-    best, offset, tried = low + packing.over, packing.offset, next_size(low)
-    bound, open_from = (tried, best) if packing.outcome == NONE_EXISTS else (low, low)
-    while tried < best:
-        size = (tried + best) // 2
-        packing = fit_in(size)
-        if size + packing.over < best:
-            best, offset = size + packing.over, packing.offset
+    bound, tried, best, offset, size = 0, low, None, blocks.size, low
+    while best is None or tried < best:
+        packing = fit(blocks._replace(below=blocks.below + size), QUESTION)
+        if best is None or size + packing.over < best:
+            best, offset = max(size + packing.over, low), packing.offset
         if packing.outcome != FOUND:
-            tried = next_size(size)
+            tried = size + 1
         if packing.outcome == NONE_EXISTS:
             bound = tried
-        elif packing.outcome == GAVE_UP:
-            open_from = min(open_from, size)
-    while bound < min(open_from, best):
-        size = (bound + min(open_from, best)) // 2
-        if fit_in(size).outcome == NONE_EXISTS:
-            bound = next_size(size)
-        else:
-            open_from = size
+        size = (tried + best) // 2
     return bound, best, offset
