@@ -182,6 +182,18 @@ _OPTIONS = {
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
     ],
+    "alignment": Annotated[
+        int | None,
+        typer.Option("--align", metavar="BYTES", help="Multiple of which offsets and sizes of blocks are."),
+    ],
+    "io_level": Annotated[
+        str | None,
+        typer.Option("--io-level", help="Where inputs and outputs of the graph lie: backing, any, or a memory."),
+    ],
+    "pin": Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="TENSOR=MEMORY", help="Memory that a tensor must lie in; repeat."),
+    ],
     "order": Annotated[
         str | None,
         typer.Option(
@@ -215,6 +227,9 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "values": dict,
     "cut": str,
     "slices": (float, dict),
+    "alignment": int,
+    "io_level": str,
+    "pins": dict,
     "order": list,
     "costs": str,
 }
@@ -250,6 +265,9 @@ class ModelFlags:
     values: Mapping[str, float] | None = None
     cut: str | None = None
     slices: Slicing | None = None
+    alignment: int | None = None
+    io_level: str | None = None
+    pins: Mapping[str, str] | None = None
     order: Order | None = None
     costs: str | None = None
     simulator: str | None = None
@@ -261,13 +279,14 @@ class ModelFlags:
         dim: list[str] | None = None,
         value: list[str] | None = None,
         slices: str | None = None,
+        pin: list[str] | None = None,
         **typed: Any,
     ) -> ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, slices of another
-                kind, or an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, a `--pin` that is
+                not TENSOR=MEMORY, slices of another kind, or an empty text.
         """
         for name, text in typed.items():
             if text == "":
@@ -278,6 +297,7 @@ class ModelFlags:
             dims=parsed_dims(dim or [], "--dim") or None,
             values=_parsed_values(value or []) or None,
             slices=_parsed_slices(slices),
+            pins=_parsed_pins(pin or []) or None,
             **typed,
         )
 
@@ -305,7 +325,8 @@ class ModelFlags:
                 if shown:
                     overriding = "--batch, --dim, --dtype, --fusion override"
                     note(f"{name} with its registered settings: {', '.join(shown)} ({overriding}).")
-                return name, replace(flags, **named | {"in_place": self.in_place or named["in_place"]})
+                given = {key: value for key, value in vars(self).items() if key in AS_WRITTEN and value is not None}
+                return name, replace(flags, **named | given)
         return model, flags
 
     def of_id(self, model: str) -> tuple[str, ModelFlags]:
@@ -354,6 +375,8 @@ class ModelFlags:
             raise PlanError("The plan's batch and dims are not the whole numbers that memplace writes.")
         if any(type(number) not in (bool, int, float) for number in (written["values"] or {}).values()):
             raise PlanError("The plan's values are not the numbers that memplace writes.")
+        if not all(isinstance(level, str) for level in (written["pins"] or {}).values()):
+            raise PlanError("The plan's pins are not the names that memplace writes.")
         written["accelerator"] = written["accelerator"] or plan.accelerator
         if self.accelerator is None and not is_shipped(written["accelerator"]):
             raise PlanError(
@@ -400,6 +423,17 @@ def _parsed_slices(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise MemPlaceError(f"--slices takes a share of the fastest memory or auto, not {text!r}.") from None
+
+
+def _parsed_pins(texts: list[str]) -> dict[str, str]:
+    """Return the memory that each tensor must lie in from texts like x=SRAM."""
+    pins: dict[str, str] = {}
+    for text in texts:
+        name, _, level = text.rpartition("=")
+        if not name or not level or name in pins:
+            raise MemPlaceError(f"--pin takes TENSOR=MEMORY, such as input=SRAM, once for each tensor, not {text!r}.")
+        pins[name] = level
+    return pins
 
 
 def _parsed_values(texts: list[str]) -> dict[str, float]:

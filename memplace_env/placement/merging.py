@@ -13,6 +13,7 @@ from memplace_env.machine.costs import Costs
 from memplace_env.machine.costs.cost_arrays import shared_costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.blocks import aligned
 from memplace_env.program.program import Ints, Program
 from memplace_env.program.slicing import cut, cut_before, cuts_of
 
@@ -37,7 +38,7 @@ def merged(task: Task, plan: MemoryPlan) -> tuple[Task, MemoryPlan]:
         return task, plan
     last = np.append(kept[1:], True)  # the last of slices that become one
     owner, ends = program.slices.slice_of[last], program.slices.rows[last, 1]
-    coarse = cut(program.whole, np.split(ends, np.flatnonzero(np.diff(owner)) + 1))
+    coarse = aligned(cut(program.whole, np.split(ends, np.flatnonzero(np.diff(owner)) + 1)), program.alignment)
     fewer = _in_slices(task, task.whole_costs, coarse, "slices" in task.settings)
     number = np.cumsum(kept) - 1
     blocks, copies = plan.allocations.copy(), plan.transfers.copy()
@@ -75,6 +76,7 @@ def in_common_slices(tasks: Sequence[Task], plans: Sequence[MemoryPlan]) -> tupl
             rows.setdefault(tensor, set()).update(begins)
     _cut_pairs_alike(first.program.whole, rows)
     fine = cut_before(first.program, {tensor: sorted(begins) for tensor, begins in rows.items() if begins})
+    fine = aligned(fine, first.program.alignment)
     common = _in_slices(first, whole_costs, fine, True)
     return common, [_refined(task.program, plan, common) for task, plan in zip(tasks, plans, strict=True)]
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -14,6 +15,8 @@ import numpy as np
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
 from memplace_env._lib.foreign import described
 from memplace_env.machine.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
+from memplace_env.machine.accelerator.accelerator import ANY, BACKING
+from memplace_env.machine.accelerator.schema import MAX_ALIGNMENT
 from memplace_env.machine.costs import (
     CostModel,
     Costs,
@@ -26,9 +29,11 @@ from memplace_env.machine.costs import (
     resolve_cost_model,
     whole_costs_of,
 )
+from memplace_env.placement.roles import with_penalties
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
+from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.program.reordering import memory_order, reordered
 from memplace_env.program.slicing import cut_before, cuts_of, sliced
@@ -61,6 +66,11 @@ class UnorderedOptions(TypedDict, total=False):
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
             that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
             have it, cuts tensors before given rows, see `cuts_of`.
+        alignment: bytes that sizes and offsets of all blocks are multiples of, a power of two; None takes the largest
+            that a fast level of the accelerator asks for.
+        io_level: where graph inputs arrive and outputs must be, see `Accelerator.io_level`; None takes the
+            accelerator's.
+        pins: levels by name, of tensors by name, that must lie there.
     """
 
     simulator: str | Simulator | None
@@ -75,6 +85,9 @@ class UnorderedOptions(TypedDict, total=False):
     values: Mapping[str, float] | None
     cut: str | None
     slices: Slicing | None
+    alignment: int | None
+    io_level: str | None
+    pins: Mapping[str, str] | None
 
 
 class TaskOptions(UnorderedOptions, total=False):
@@ -104,6 +117,9 @@ def resolve_task(
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
     slices: Slicing | None = None,
+    alignment: int | None = None,
+    io_level: str | None = None,
+    pins: Mapping[str, str] | None = None,
     order: Order | None = None,
     must_fit: bool = True,
 ) -> Task:
@@ -112,8 +128,8 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, slices, order: see
-            `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, slices, alignment,
+            io_level, pins, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -135,6 +151,9 @@ def resolve_task(
             values=values,
             cut=cut,
             slices=slices,
+            alignment=alignment,
+            io_level=io_level,
+            pins=pins,
             order=order,
         )
         _refuse_updates(workload)
@@ -173,8 +192,15 @@ def resolve_task(
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if order is not None:
         program = _in_order(program, order, model, settings)
+    program = _with_ends(program, chip, io_level, model, settings)
+    alignment = _alignment(chip, alignment, settings)
     if slices is not None:
-        program, settings["slices"] = _sliced(program, chip, slices)
+        program, settings["slices"] = _sliced(program, chip, slices, alignment)
+    program = aligned(program, alignment)
+    if isinstance(model, KnownCosts) and program.slices is None:
+        model = KnownCosts(model.arrays, program, chip)
+    if pins:
+        settings["pins"] = {str(name): str(level) for name, level in pins.items()}
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
@@ -189,6 +215,8 @@ def resolve_task(
     if whole_costs is not None:
         model = KnownCosts(whole_costs, program.whole, chip)
     task = Task(program, chip, costs_of(model, program, chip), black_box, settings, whole_costs)
+    if task.must_leave.any():
+        task = replace(task, costs=with_penalties(task.costs, program, task.allowed))
     _refuse_updates(task)
     return _fitting(task) if must_fit else task
 
@@ -221,7 +249,38 @@ def _in_order(program: Program, order: Order, model: CostModel, settings: dict[s
     return other
 
 
-def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Program, Any]:
+def _with_ends(
+    program: Program, chip: Accelerator, io_level: str | None, model: CostModel, settings: dict[str, Any]
+) -> Program:
+    """Return the program with graph inputs and outputs where `TaskOptions.io_level` says."""
+    io_level = chip.io_level if io_level is None else io_level
+    names = (BACKING, ANY, *(level.name for level in chip.levels[:-1]))
+    if io_level not in names:
+        raise WorkloadError(f"io_level is {described(io_level)}; it must be one of {', '.join(names)}.")
+    if io_level == BACKING:
+        return program
+    settings["io_level"] = io_level
+    other = with_ends(program)
+    if other is not program and isinstance(model, KnownCosts):
+        raise WorkloadError(
+            f"The costs of {program.name!r} exist already, for inputs and outputs in the backing memory; pass "
+            f"io_level={BACKING!r}, or a cost model."
+        )
+    return other
+
+
+def _alignment(chip: Accelerator, alignment: int | None, settings: dict[str, Any]) -> int:
+    if alignment is None:
+        alignment = chip.alignment_bytes
+    whole = isinstance(alignment, int | np.integer) and not isinstance(alignment, bool)
+    if not whole or not 1 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
+        raise WorkloadError(f"alignment is a power of two up to {MAX_ALIGNMENT:,}, not {described(alignment)}.")
+    if alignment > 1:  # plans of before, which do not say it, have blocks at any address
+        settings["alignment"] = int(alignment)
+    return int(alignment)
+
+
+def _sliced(program: Program, chip: Accelerator, slices: Slicing, alignment: int) -> tuple[Program, Any]:
     """Return the program cut as `TaskOptions.slices` says, and the setting that cuts it so again.
 
     Some tensors cannot be cut, or not as fine.
@@ -232,7 +291,7 @@ def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Progr
     bursts = [level.access.burst_bytes for level in chip.levels if level.access is not None]
 
     def cut_to(share: float) -> Program:
-        return sliced(program, max(1, int(share * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
+        return sliced(program, max(1, int(share * chip.levels[0].capacity_bytes)), math.lcm(alignment, *bursts))
 
     if isinstance(slices, str) and slices == AUTO:
         most = max(AUTO_TENSORS, 2 * program.num_tensors)

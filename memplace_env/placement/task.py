@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.foreign import WORD, shown
+from memplace_env._lib.threads import cached_property
 from memplace_env.machine.accelerator import STREAMED, Accelerator
+from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
+from memplace_env.placement.roles import allowed_levels
 from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
+from memplace_env.program.program_arrays import frozen
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,9 +69,27 @@ class Task:
         """True if each inference starts with the weights in the backing memory."""
         return self.accelerator.weights == "streamed"
 
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_]:
+        """bool[K, L], whether each tensor may lie in each level, see `roles.allowed_levels`."""
+        pins, io_level = self.settings.get("pins") or {}, self.settings.get("io_level") or BACKING
+        return frozen(allowed_levels(self.program, self.accelerator, io_level, pins))
+
+    @property
+    def must_leave(self) -> NDArray[np.bool_]:
+        """bool[K], tensors that may not lie in the backing memory."""
+        return ~self.allowed[:, -1]
+
+    @cached_property
+    def capacities(self) -> Ints:
+        """int64[L], bytes of each level that blocks may take: whole units of the program's alignment."""
+        unit = self.program.alignment
+        return frozen(np.array([level.capacity_bytes // unit * unit for level in self.accelerator.levels]))
+
     def room_bytes(self, level: int) -> Ints:
         """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""
-        return self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
+        room = self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
+        return room // self.program.alignment * self.program.alignment
 
     def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:
         """Return a plan for this task, with its names, hashes and settings; see `MemoryPlan` for the arrays."""

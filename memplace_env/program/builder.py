@@ -10,7 +10,7 @@ import numpy as np
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
-_GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1, "stride_y": 1}
+GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1, "stride_y": 1}
 """Columns of the geometry that are not 0 unless given."""
 
 
@@ -107,7 +107,7 @@ class ProgramBuilder:
         self._ops.append((op_type, name or f"{op_type}_{number}"))
         self._gemm.append(gemm)
         self._vector_ops.append(vector_ops)
-        columns = {**_GEOMETRY_DEFAULT, **(geometry or {})}
+        columns = {**GEOMETRY_DEFAULT, **(geometry or {})}
         self._geometry.append([columns.get(column, 0) for column in GEOMETRY])
         moved = {tensor: self._tensors[tensor][1] for tensor in (*operands, *results)} | dict(bytes_read or {})
         self._producer.update(dict.fromkeys(results, number))

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.units import round_up
 from memplace_env.program.program_arrays import ARRAY_DIMS, FLOAT_BYTES, ProgramArrays, TensorKind
 
 MAX_TOTAL: Final = 2.0**62
@@ -35,6 +36,8 @@ def first_inconsistency(program: ProgramArrays) -> str | None:
         return f"dtype {program.dtype!r} is not one of {', '.join(FLOAT_BYTES)}"
     if (program.tensor_bytes < 1).any():
         return "a tensor has no bytes"
+    if program.alignment < 1 or (program.tensor_bytes % program.alignment).any():
+        return "a tensor's bytes are no multiple of the alignment"
     if (program.gemm < 0).any() or (program.vector_ops < 0).any():
         return "an op does less than no work"
     if any(np.abs(total).sum() > MAX_TOTAL for total in _totals(program)):
@@ -109,7 +112,11 @@ def _wrong_pair(program: ProgramArrays) -> str | None:
     tensors = program.use_tensor[pairs]
     if (program.tensor_kind[tensors] != TensorKind.ACTIVATION).any():
         return "a pair of inplace is not of inner results"
-    size = program.tensor_bytes[tensors]
-    if (size[:, 0] != size[:, 1]).any() or (program.use_bytes[pairs] != size).any():
+    size, moved = program.tensor_bytes[tensors], program.use_bytes[pairs]
+    if (
+        (size[:, 0] != size[:, 1]).any()
+        or (moved[:, 0] != moved[:, 1]).any()
+        or (round_up(moved, program.alignment) != size).any()
+    ):
         return "a pair of inplace is of other bytes, or moves a part of them"
     return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -140,9 +140,9 @@ def check_patterns(patterns: object) -> None:
         raise WorkloadError(f"patterns is {described(patterns)}; it must be one of {', '.join(PATTERNS)}.")
 
 
-AS_WRITTEN: Final = {"in_place": "none", "patterns": "off"}
-"""A model's own ops, each result in bytes of its own: registered ids, which stay the same problems whatever a chip's
-compiler does, and plans that do not say it."""
+AS_WRITTEN: Final[Mapping[str, Any]] = {"in_place": "none", "patterns": "off", "alignment": 1, "io_level": "backing"}
+"""A model's own ops, each result in bytes of its own, at any address, inputs and outputs in the backing memory:
+registered ids, which stay the same problems whatever a chip or its compiler does, and plans that do not say it."""
 
 
 def check_trips(trips: int | None) -> None:

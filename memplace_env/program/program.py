@@ -122,6 +122,8 @@ class Program(ProgramArrays):
             if name not in ("tensor_rows", "use_halo") and (name not in ("alias_of", "inplace") or (array >= 0).any()):
                 digest.update(f"{name}{array.shape}".encode())
                 digest.update(array.astype("<i8").tobytes())
+        if self.alignment > 1:
+            digest.update(f"alignment {self.alignment}".encode())
         if self.slices is not None:
             digest.update(f"slices {self.whole.sha256}".encode())
             digest.update(self.slices.rows.astype("<i8").tobytes())

@@ -125,6 +125,7 @@ class ProgramArrays:
         op_nodes: for each op the names of the nodes in the model's file that it covers, without views; empty for a
             Program that comes from no model file, or from a saved one.
         tensor_value: K names of the tensors' values in the model's file; empty where `op_nodes` is.
+        alignment: bytes that all `tensor_bytes`, and offsets of blocks, are multiples of, see `blocks.aligned`.
     """
 
     name: str
@@ -148,6 +149,7 @@ class ProgramArrays:
     inplace: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     op_nodes: tuple[tuple[str, ...], ...] = ()
     tensor_value: tuple[str, ...] = ()
+    alignment: int = 1
 
     @property
     def num_ops(self) -> int:

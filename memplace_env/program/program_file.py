@@ -62,6 +62,8 @@ def write_program(program: ProgramArrays, path: str | os.PathLike[str]) -> None:
         raise WorkloadError(
             "A sliced Program is not saved; save its `whole`, which slices= cuts again in the same way."
         )
+    if getattr(program, "alignment", 1) > 1:
+        raise WorkloadError("An aligned Program is not saved; save what it was made from, and align that again.")
     names = {name: getattr(program, name) for name in _NAMES}
     text = json.dumps(names, separators=(",", ":")).encode()
     version = 3 if len(program.inplace) else 2 if (program.tensor_rows[:, 1] > 1).any() else 1

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.blocks import inner_ops
 from memplace_env.program.program import Ints, Program, TensorKind
 
 _KEPT: Final = re.compile("random|rng|bernoulli|multinomial|dropout|variable|hashtable", re.IGNORECASE)
@@ -25,10 +26,13 @@ def dependences(program: Program) -> Ints:
     """Return the distinct pairs (op, op that must come later), int64[D, 2], by the later op.
 
     An op comes after the producers of its operands, and after all that read a tensor whose place its result takes. Ops
-    that draw random numbers or change a state stay in their order.
+    that draw random numbers or change a state stay in their order. The ends of `blocks.with_ends` stay ends.
     """
     kept = [op for op, kind in enumerate(program.op_type) if _KEPT.search(kind)]
-    pairs = [program.edges.T, np.array([*pairwise(kept)], dtype=np.int64).reshape(-1, 2)]
+    inner, last = inner_ops(program), program.num_ops - 1
+    ends = [(0, op) for op in range(1, program.num_ops)] * (inner.start > 0)
+    ends += [(op, last) for op in range(last)] * (inner.stop <= last)
+    pairs = [program.edges.T, np.array([*pairwise(kept), *ends], dtype=np.int64).reshape(-1, 2)]
     for output in np.flatnonzero(program.alias_of >= 0).tolist():
         readers = program.use_op[program.use_tensor == program.alias_of[output]]
         pairs.append(np.stack([readers, np.full(len(readers), program.producer[output])], 1))

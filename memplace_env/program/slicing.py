@@ -118,6 +118,7 @@ def cut(program: Program, pieces: Sequence[Ints]) -> Program:
         use_halo=np.zeros(len(use_of), dtype=np.int64),
         inplace=_pairs_of_slices(program, pieces, before),
         tensor_value=tuple(program.tensor_value[tensor] for tensor in slice_of) if program.tensor_value else (),
+        alignment=1,
         slices=slices,
     )
 

@@ -115,7 +115,7 @@ class Surrogate:
         self._tensors, _ = _grouped(problem.decision_of, problem.num_decisions)
         self._tables = SurrogateTables.of_problem(problem, self._tensors)
         task, self._costs = problem.task, problem.task.costs
-        capacity = np.array([level.capacity_bytes for level in task.accelerator.levels[:-1]], dtype=np.int64)
+        capacity = task.capacities[:-1].copy()
         reserved = self._costs.reserved_bytes[:, :-1].T
         if not task.streams_weights:  # weights stay, so that what any op reserves is lost at all times
             reserved = np.repeat(reserved.max(axis=1, initial=0)[:, None], task.program.num_ops, axis=1)

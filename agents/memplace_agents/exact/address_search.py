@@ -99,7 +99,7 @@ def pack(task: Task, blocks: Ints, clock: Clock | None = None, *, explain: bool 
     for level in range(task.backing):
         permanent, passing = (np.flatnonzero((level_of == level) & chosen) for chosen in (always, ~always))
         offset[permanent] = np.cumsum(size[permanent]) - size[permanent]
-        stack, capacity = int(size[permanent].sum()), task.accelerator.levels[level].capacity_bytes
+        stack, capacity = int(size[permanent].sum()), int(task.capacities[level])
         room = task.room_bytes(level) - stack
         if room.min() < 0:
             conflicts.append(Conflict(level, tensor[passing[:0]], tensor[permanent], 0, True))

@@ -15,6 +15,7 @@ from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner, nu
 from memplace_env._lib.errors import ExecutionError, WorkloadError
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
+from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.frontends.onnx import inferred_graph
 from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
 from memplace_env.program.model_file import AS_WRITTEN, format_of, read_bytes
@@ -110,9 +111,12 @@ def source_of(task: Task) -> Source:
     named: dict[str, Any] = {
         key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut")
     }
-    named |= {key: settings.get(key, value) for key, value in AS_WRITTEN.items()}
+    named |= {key: settings.get(key, AS_WRITTEN[key]) for key in ("in_place", "patterns")}
     loaded = resolve_workload(workload, **named)
-    if reordered(loaded, settings.get("order", range(loaded.num_ops))).sha256 != program.whole.sha256:
+    loaded = reordered(loaded, settings.get("order", range(loaded.num_ops)))
+    loaded = with_ends(loaded) if "io_level" in settings else loaded
+    loaded = aligned(loaded, program.alignment) if program.slices is None else loaded
+    if loaded.sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
             "and the plan anew."

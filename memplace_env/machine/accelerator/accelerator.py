@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from memplace_env._lib.threads import cached_property
 from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Mechanisms
@@ -16,11 +16,20 @@ Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
 Fusion = Literal["none", "activation", "chain", "conv", "epilogue"]
 InPlace = Literal["none", "elementwise", "rows"]
+Holds = Literal["weights", "activations"]
 
 STREAMED = "-streamed"
 """End of the name of a streamed copy of a chip with resident weights, see `Accelerator.streamed`."""
 
-_NOT_HASHED = ("name", "description", "inplace", "cost_model", "mechanisms")
+BACKING: Final = "backing"
+"""Value of `Accelerator.io_level`: graph inputs and outputs lie in the backing memory, and in no block."""
+ANY: Final = "any"
+"""Value of `Accelerator.io_level`: graph inputs and outputs lie where the plan wants them."""
+KINDS: Final[tuple[Holds, ...]] = ("weights", "activations")
+
+_NOT_HASHED = ("name", "description", "inplace", "io_level", "cost_model", "mechanisms")
+_SINCE_2 = ("holds", "writable", "largest_block_bytes")
+"""Fields of levels that recorded digests do not hold: they count where they differ from their defaults."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,10 @@ class MemoryLevel:
         latency_ps: picoseconds, paid once by an op that touches the level.
         pj_per_byte: picojoules to move one byte.
         access: properties of single accesses, for tiled costs; None if not described.
+        alignment_bytes: offsets and sizes of blocks are multiples of it, see `TaskOptions.alignment`.
+        holds: kinds of tensors that may lie there: "weights", "activations", which are all others.
+        writable: whether anything may be written there; flash holds weights that are there from the start.
+        largest_block_bytes: size of the largest block, None if it is bounded by the capacity alone.
     """
 
     name: str
@@ -44,6 +57,10 @@ class MemoryLevel:
     latency_ps: int
     pj_per_byte: float
     access: Access | None = None
+    alignment_bytes: int = 1
+    holds: tuple[Holds, ...] = KINDS
+    writable: bool = True
+    largest_block_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +113,13 @@ class Accelerator:
         static_power_w: watts drawn all the time.
         dma_efficiency: share of the backing memory's bandwidth that transfers reach, in (0, 1].
         systolic: shape of the matrix unit, or None for a plain peak.
-        levels: memories, fastest first, the backing memory last.
+        levels: memories, fastest first, the backing memory last; some may be equally fast, and any may be the largest.
         tiling: bytes and elements that the unit holds and works on at once, for tiled costs; None if not described.
         cost_model: name of the default cost model, see `memplace_env.machine.costs`.
         measured: times of the device itself, for measured costs; None if not described.
         inplace: which results its compiler writes over an operand, see `load_onnx`.
+        io_level: where graph inputs arrive and outputs must be: "backing", in the backing memory; "any", in blocks
+            wherever the plan wants them, as callers fill the arena; or the name of a level, in blocks there.
         mechanisms: for the event simulator.
     """
 
@@ -123,6 +142,7 @@ class Accelerator:
     cost_model: str = "roofline"
     measured: MeasuredTimes | None = None
     inplace: InPlace = "none"
+    io_level: str = BACKING
     mechanisms: Mechanisms = NO_MECHANISMS
 
     @property
@@ -134,6 +154,11 @@ class Accelerator:
     def backing(self) -> int:
         """Index of the backing memory, L-1."""
         return len(self.levels) - 1
+
+    @property
+    def alignment_bytes(self) -> int:
+        """Bytes that offsets and sizes of all blocks are multiples of: the largest alignment of a fast level."""
+        return max(level.alignment_bytes for level in self.levels[:-1])
 
     @property
     def dma_bytes_per_s(self) -> tuple[int, int]:
@@ -149,8 +174,14 @@ class Accelerator:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the chip without names and what a task can choose: results in place, costs and mechanisms."""
+        """Hex digest of the chip without names and what a task can choose: alignment, where inputs and outputs lie,
+        results in place, costs and mechanisms."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
+        defaults = {field.name: field.default for field in fields(MemoryLevel)}
+        for level in values["levels"]:
+            del level["alignment_bytes"]
+            for key in [key for key in _SINCE_2 if level[key] == defaults[key]]:
+                del level[key]
         if self.measured is None:  # recorded digests hold no such field
             del values["measured"]
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()

@@ -16,7 +16,7 @@ from typing import Any, Final
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.foreign import parse_toml
 from memplace_env._lib.foreign import read as read_file
-from memplace_env.machine.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
+from memplace_env.machine.accelerator.accelerator import ANY, BACKING, STREAMED, Accelerator, MemoryLevel, Systolic
 from memplace_env.machine.accelerator.event_description import NO_MECHANISMS
 from memplace_env.machine.accelerator.schema import DOCUMENT, MAX_BLOCKS, hint, schema_version
 from memplace_env.machine.accelerator.tiling_description import EthosU
@@ -139,8 +139,11 @@ def build(document: dict[str, Any]) -> Accelerator:
     values = DOCUMENT(document, "")
     compute = values["compute"]
     _check_dtypes(values["dtype"], compute)
-    levels = tuple(_level(level, f"memory[{index}]") for index, level in enumerate(values["memory"]))
+    levels = _joined(
+        [_level(level, f"memory[{index}]") for index, level in enumerate(values["memory"])], values["memory"]
+    )
     _check_order(levels)
+    _check_roles(levels, values.get("io_level", BACKING))
     _check_blocks(values.get("tiling"))
     accelerator = Accelerator(
         **{key: values[key] for key in ("name", "description", "ports", "weights", "fusion", "dtype")},
@@ -157,6 +160,7 @@ def build(document: dict[str, Any]) -> Accelerator:
         cost_model=values.get("cost_model", "roofline"),
         measured=values.get("measured"),
         inplace=values.get("inplace", "none"),
+        io_level=values.get("io_level", BACKING),
         mechanisms=values.get("event", NO_MECHANISMS),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
@@ -188,15 +192,65 @@ def _level(values: dict[str, Any], where: str) -> MemoryLevel:
     read, write = (int(values[f"{way}_bytes_per_s"] * share) for way in ("read", "write"))
     if min(read, write) < 1:
         raise AcceleratorError(f"{where}.efficiency leaves less than 1 byte/s: raise it")
+    capacity = values["capacity_bytes"] - values.get("runtime_bytes", 0)
+    if capacity < values.get("alignment_bytes", 1):
+        raise AcceleratorError(f"{where}.runtime_bytes and alignment_bytes leave no block any byte: lower them")
+    named = ("alignment_bytes", "holds", "writable", "largest_block_bytes")
     return MemoryLevel(
         name=values["name"],
-        capacity_bytes=values["capacity_bytes"],
+        capacity_bytes=capacity,
         read_bytes_per_s=read,
         write_bytes_per_s=write,
         latency_ps=values["latency_ns"],
         pj_per_byte=float(values["pj_per_byte"]),
         access=values.get("access"),
+        **{key: values[key] for key in named if key in values},
     )
+
+
+def _joined(levels: list[MemoryLevel], values: list[dict[str, Any]]) -> tuple[MemoryLevel, ...]:
+    """Return the levels with each one that is `contiguous` joined to the one before it: a block may lie in both."""
+    joined: list[MemoryLevel] = []
+    for index, (level, value) in enumerate(zip(levels, values, strict=True)):
+        if not value.get("contiguous", False):
+            joined.append(level)
+            continue
+        if index == 0 or replace(level, name="", capacity_bytes=0) != replace(joined[-1], name="", capacity_bytes=0):
+            raise AcceleratorError(
+                f"memory[{index}].contiguous is true, but no memory before it is the same in all but name and capacity"
+            )
+        together = joined[-1].capacity_bytes + level.capacity_bytes
+        joined[-1] = replace(joined[-1], name=f"{joined[-1].name}+{level.name}", capacity_bytes=together)
+    if len(joined) < 2:
+        raise AcceleratorError("memory has one level where all are contiguous: leave the backing memory apart")
+    return tuple(joined)
+
+
+def _check_roles(levels: tuple[MemoryLevel, ...], io_level: str) -> None:
+    """Refuse levels that nothing could be in, or where a kind of tensor could be nowhere."""
+    for index, level in enumerate(levels):
+        if not level.writable and (index < len(levels) - 1 or level.holds != ("weights",)):
+            raise AcceleratorError(
+                f"memory[{index}].writable is false, so that it must be the last memory and hold weights only: "
+                'add holds = ["weights"]'
+            )
+    last = f"memory[{len(levels) - 1}].holds"
+    if "weights" not in levels[-1].holds:
+        raise AcceleratorError(f"{last} must name weights, which start in the last memory")
+    if all("activations" not in level.holds for level in levels):
+        raise AcceleratorError(f"{last}: no memory holds activations: let one of them")
+    if io_level == BACKING and "activations" not in levels[-1].holds:
+        raise AcceleratorError(
+            f'io_level must be "{ANY}" or the name of a memory, as {levels[-1].name} holds no graph inputs and outputs'
+        )
+    names = {level.name: level for level in levels[:-1]}
+    if io_level in (BACKING, ANY):
+        return
+    if io_level not in names:
+        given = ", ".join((BACKING, ANY, *names))
+        raise AcceleratorError(f"io_level must be one of {given}, not {shorten(io_level)}{hint(io_level, names)}")
+    if "activations" not in names[io_level].holds:
+        raise AcceleratorError(f"io_level is {io_level}, which holds no activations: let it")
 
 
 def _check_dtypes(dtype: str, compute: dict[str, Any]) -> None:
@@ -228,7 +282,5 @@ def _check_order(levels: tuple[MemoryLevel, ...]) -> None:
         where, order = f"memory[{index}]", f"that of memory[{index - 1}]: order the levels fastest first"
         if slow.name in [level.name for level in levels[:index]]:
             raise AcceleratorError(f"{where}.name repeats {slow.name}: give every level its own name")
-        if slow.capacity_bytes <= fast.capacity_bytes:
-            raise AcceleratorError(f"{where}.capacity_bytes must be larger than {order}")
         if slow.read_bytes_per_s > fast.read_bytes_per_s:
             raise AcceleratorError(f"{where}.read_bytes_per_s, times efficiency, must not exceed {order}")

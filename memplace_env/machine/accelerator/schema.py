@@ -11,12 +11,14 @@ from typing import Any, get_args
 
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.hints import nearest
-from memplace_env.machine.accelerator.accelerator import Fusion, InPlace, MeasuredTimes, Ports, Weights
+from memplace_env.machine.accelerator.accelerator import KINDS, Fusion, InPlace, MeasuredTimes, Ports, Weights
 from memplace_env.machine.accelerator.event_description import DmaEngines, DramBanks, Mechanisms, Tiles
 from memplace_env.machine.accelerator.tiling_description import Access, Engines, EthosU, LocalMemory, OutputCycles
 
 DTYPES = ("int8", "float16", "bfloat16", "float32")
 MAX_LEVELS = 8
+MAX_ALIGNMENT = 2**16
+"""Largest alignment in bytes. Our choice: more than a page, and what a DMA engine asks for."""
 
 Rule = Callable[[Any, str], Any]
 """Takes a value of the file and the dotted path of its field; returns what to store or raises AcceleratorError."""
@@ -66,6 +68,26 @@ def _choice(*allowed: str) -> Rule:
         return value
 
     return read
+
+
+def _flag(value: Any, where: str) -> Any:
+    if not isinstance(value, bool):
+        raise AcceleratorError(f"{where} must be true or false, not {_kind(value)}")
+    return value
+
+
+def _kinds(value: Any, where: str) -> Any:
+    kinds = _list(_choice(*KINDS), 1, len(KINDS))(value, where)
+    if len(set(kinds)) != len(kinds):
+        raise AcceleratorError(f"{where} names {kinds[0]} twice: name each kind once")
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def _power_of_two(value: Any, where: str) -> Any:
+    count = _number("1", MAX_ALIGNMENT, step="1")(value, where)
+    if count & (count - 1):
+        raise AcceleratorError(f"{where} must be a power of two")
+    return count
 
 
 def _line(most: int) -> Rule:
@@ -213,8 +235,23 @@ _LEVEL = _table(
         "latency_ns": _NANOSECONDS,
         "pj_per_byte": _AMOUNT,
         "access": _built(Access, _ACCESS),
+        "alignment_bytes": _power_of_two,
+        "holds": _kinds,
+        "writable": _flag,
+        "largest_block_bytes": _COUNT,
+        "runtime_bytes": _number("1", _MOST, zero=True, step="1"),
+        "contiguous": _flag,
     },
-    optional=["efficiency", "access"],
+    optional=[
+        "efficiency",
+        "access",
+        "alignment_bytes",
+        "holds",
+        "writable",
+        "largest_block_bytes",
+        "runtime_bytes",
+        "contiguous",
+    ],
 )
 _SYSTOLIC = _table(
     {"rows": _COUNT, "columns": _COUNT, "arrays": _COUNT, "clock_hz": _COUNT, "fill": _choice("hidden", "exposed")}
@@ -312,6 +349,7 @@ DOCUMENT = _table(
         "weights": _choice(*get_args(Weights)),
         "fusion": _choice(*get_args(Fusion)),
         "inplace": _choice(*get_args(InPlace)),
+        "io_level": _name,
         "dtype": _choice(*DTYPES),
         "cost_model": _name,
         "compute": _COMPUTE,
@@ -321,7 +359,7 @@ DOCUMENT = _table(
         "event": _built(Mechanisms, _EVENT),
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["inplace", "dma", "cost_model", "tiling", "measured", "event"],
+    optional=["inplace", "io_level", "dma", "cost_model", "tiling", "measured", "event"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

@@ -17,6 +17,7 @@ from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs, sh
 from memplace_env.machine.costs.measured import Measured
 from memplace_env.machine.costs.roofline import Roofline
 from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.program.blocks import inner_ops, inner_uses
 from memplace_env.program.program import Program
 
 
@@ -51,10 +52,13 @@ class KnownCosts:
     Args:
         costs: the arrays.
         program, accelerator: the program and the chip that they belong to.
+
+    Attributes:
+        arrays: the arrays.
     """
 
     def __init__(self, costs: Costs, program: Program, accelerator: Accelerator) -> None:
-        self._costs, self._program, self._accelerator = costs, program, accelerator
+        self.arrays, self._program, self._accelerator = costs, program, accelerator
 
     def costs(self, program: Program, accelerator: Accelerator) -> Costs:
         """Return the arrays.
@@ -67,7 +71,7 @@ class KnownCosts:
                 f"These costs are those of {self._program.name!r} on {self._accelerator.name!r}, not of "
                 f"{program.name!r} on {accelerator.name!r}."
             )
-        return self._costs
+        return self.arrays
 
     def belongs_to(self, program: Program) -> bool:
         """Return whether the arrays are those of this program."""
@@ -133,6 +137,7 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
         "copy_pj": _checked(named, costs, "copy_pj", (tensors, levels)),
         "reserved_bytes": _checked(named, costs, "reserved_bytes", (ops, levels)),
     }
+    _free_ends(program, arrays)
     _check_reserved(named, arrays["reserved_bytes"], accelerator)
     _check_totals(program, accelerator, arrays)
     if not isinstance(costs.serial, bool | np.bool_):
@@ -162,6 +167,20 @@ def _checked(named: str, costs: Costs, field: str, shape: tuple[int, ...], least
     if array.size and array.max() > LIMIT_PS:
         raise CostError(f"{named}: {field} must be at most 2**60 everywhere; it holds {array.max()}.")
     return np.array(array, dtype=np.int64, order="C")  # kernels know arrays by layout and by whether they are read-only
+
+
+def _free_ends(program: Program, arrays: dict[str, NDArray[np.int64]]) -> None:
+    """Let the ops of `blocks.with_ends` cost next to nothing: callers fill the inputs and take the outputs."""
+    ops, uses = inner_ops(program), inner_uses(program)
+    for name, inner in [
+        ("compute_ps", ops),
+        ("overhead_ps", ops),
+        ("compute_pj", ops),
+        ("use_ps", uses),
+        ("use_pj", uses),
+    ]:
+        least = int(name == "use_ps")
+        arrays[name][: inner.start] = arrays[name][inner.stop :] = least
 
 
 def _check_reserved(named: str, reserved: NDArray[np.int64], accelerator: Accelerator) -> None:

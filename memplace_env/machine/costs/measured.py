@@ -12,6 +12,7 @@ from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.accelerator.schema import MAX_KEY
 from memplace_env.machine.costs.cost_arrays import Costs
 from memplace_env.machine.costs.roofline import ceil_ratio, check_unit
+from memplace_env.program.blocks import inner_ops
 from memplace_env.program.program import Ints, Program
 
 _DIGEST = 16
@@ -90,15 +91,16 @@ def op_key(program: Program, op: int) -> str:
 
 def _op_ps(program: Program, accelerator: Accelerator) -> Ints:
     op_ps = {} if accelerator.measured is None else accelerator.measured.op_ps
+    inner = inner_ops(program)
     keys = [op_key(program, op) for op in range(program.num_ops)]
     for op, key in enumerate(keys):
-        if key not in op_ps:
+        if key not in op_ps and inner.start <= op < inner.stop:
             raise CostError(
                 f"Accelerator {accelerator.name!r} has no measured time of op {op} ({program.op_name[op]}, {key!r}) of "
                 f"{program.name!r}: run `memplace calibrate --device cuda --model MODEL` for this model, or pass the "
                 "cost model 'roofline'."
             )
-    return np.array([op_ps[key] for key in keys], dtype=np.int64)
+    return np.array([op_ps.get(key, 0) for key in keys], dtype=np.int64)
 
 
 def _moved(program: Program, use: int) -> str:

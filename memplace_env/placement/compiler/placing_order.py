@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.units import round_up
 from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
 from memplace_env.placement.compiler.in_place import Pairs, pairs_of
+from memplace_env.placement.roles import next_levels
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -71,7 +73,8 @@ class Schedule(NamedTuple):
         pairs: results that may take the place of operands.
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
-        capacity: int64[L], bytes.
+        capacity: int64[L], bytes, whole units of the alignment.
+        next_level: int64[K, L], of the levels that a tensor may lie in the fastest from each one on.
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: uint32[T + 1].
         use_tensor: uint32[U].
@@ -93,6 +96,7 @@ class Schedule(NamedTuple):
     live_start: Ints
     live_end: Ints
     capacity: Ints
+    next_level: Ints
     any_reserved: bool
     use_ptr: NDArray[np.uint32]
     use_tensor: NDArray[np.uint32]
@@ -125,7 +129,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
     by_rank, blocks, near, crowded = _ranked(task)
     pairs = pairs_of(program, by_rank, in_place)
-    capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
+    # Weights stack down from what is reserved, so that must be whole units too.
+    costs = costs._replace(reserved_bytes=round_up(costs.reserved_bytes, program.alignment))
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence],
@@ -139,7 +144,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
         tensor_bytes=program.tensor_bytes,
         live_start=program.live_start,
         live_end=program.live_end,
-        capacity=capacity,
+        capacity=task.capacities,
+        next_level=next_levels(task.allowed),
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.uint32),
         use_tensor=program.use_tensor.astype(np.uint32),

@@ -111,7 +111,7 @@ def _grant(schedule, assignment, decision_of, level, space):
     backing, items = len(schedule.capacity) - 1, schedule.item_tensor
     sizes, is_weight, in_order = schedule.tensor_bytes, schedule.item_is_weight, schedule.in_order
     live_start, live_end = schedule.live_start, schedule.live_end
-    load, live, peak, room = space.load, space.live, space.peak, space.room
+    load, live, peak, room, next_level = space.load, space.live, space.peak, space.room, schedule.next_level
     # A weight stays for all ops, so what any op reserves at the end of a level is lost to weights at all times.
     for fast in range(backing):
         room[fast] = schedule.capacity[fast]
@@ -124,10 +124,10 @@ def _grant(schedule, assignment, decision_of, level, space):
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):
         tensor = items[item]
-        size, got = sizes[tensor], requested_level(assignment, decision_of, tensor, backing)
+        size, got = sizes[tensor], next_level[tensor, requested_level(assignment, decision_of, tensor, backing)]
         if is_weight[item]:
             while got < backing and peak[got] + size > room[got]:
-                got += 1
+                got = next_level[tensor, got + 1]
             if got < backing:  # weights stack downwards from the top
                 room[got] -= size
                 space.offset[tensor] = room[got]
@@ -137,19 +137,19 @@ def _grant(schedule, assignment, decision_of, level, space):
                 for fast in range(backing):
                     live[fast] -= load[fast, now]
             while got < backing and live[got] + size > room[got]:
-                got += 1
+                got = next_level[tensor, got + 1]
             if got < backing:
                 live[got] += size
                 load[got, live_end[tensor] + 1] += size
                 peak[got] = max(peak[got], live[got])
         else:
             life = live_start[tensor], live_end[tensor]
-            got = _take_bytes(schedule.pairs, space, level, tensor, got, life, size)
+            got = _take_bytes(schedule, space, level, tensor, got, life, size)
         level[tensor] = got
 
 
 @kernel(borrows=True)
-def _take_bytes(pairs, space, level, tensor, got, life, size):
+def _take_bytes(schedule, space, level, tensor, got, life, size):
     """Take `size` bytes for a result's life in the fastest level, from `got` down, that has them; return the level.
 
     In `space`, `load` are bytes taken in each op, `room` those that may be, `peak` the most that are.
@@ -159,7 +159,7 @@ def _take_bytes(pairs, space, level, tensor, got, life, size):
     # Ends with the number of the backing memory, len(room), where no level has the bytes.
     while got < len(room):
         # Where it takes the bytes of an operand, these are counted in its first op.
-        giver = giver_in(pairs, space.links, level, tensor, got)
+        giver = giver_in(schedule.pairs, space.links, level, tensor, got)
         begin, highest = first + (giver >= 0), np.int64(0)
         for op in range(begin, last + 1):
             highest = max(highest, load[got, op] + size)
@@ -169,7 +169,7 @@ def _take_bytes(pairs, space, level, tensor, got, life, size):
             peak[got] = max(peak[got], highest)
             link(space.links, tensor, giver)
             break
-        got += 1
+        got = schedule.next_level[tensor, got + 1]
     return got
 
 
@@ -212,7 +212,8 @@ def _find_addresses(schedule, level, space):
         for block in members[:count]:
             if end[block] < 0:
                 tensor, life = results[block], (first[block], last[block])
-                level[tensor] = _take_bytes(schedule.pairs, space, level, tensor, fast + 1, life, size[block])
+                lower = schedule.next_level[tensor, fast + 1]
+                level[tensor] = _take_bytes(schedule, space, level, tensor, lower, life, size[block])
 
 
 @kernel(forceinline=True, borrows=True)

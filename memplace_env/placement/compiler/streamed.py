@@ -36,7 +36,8 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     for index in range(first, last):
         assignment, level = assignments[index], levels[index]
         for tensor in range(tensors):
-            requested[tensor] = requested_level(assignment, decision_of, tensor, backing)
+            wanted = requested_level(assignment, decision_of, tensor, backing)
+            requested[tensor] = schedule.next_level[tensor, wanted]
         settled = False
         # Each pass but the last lowers at least one requested level, so there are at most K (L - 1) + 1.
         while not settled:
@@ -89,7 +90,7 @@ def _grant(schedule, requested, level, start, links):
                     for during in range(begin, until + 1):
                         load[got, during] += size
                     break
-                got += 1
+                got = schedule.next_level[tensor, got + 1]
             level[tensor] = got
             if got < backing:
                 link(links, tensor, giver)
@@ -178,5 +179,6 @@ def _find_addresses(schedule, tensors, offset):
         for block in members[:count]:
             offset[by_rank[block]] = at[block]
             if end[block] < 0:
-                requested[by_rank[block]], all_placed = got + 1, False
+                requested[by_rank[block]] = schedule.next_level[by_rank[block], got + 1]
+                all_placed = False
     return all_placed

@@ -1,4 +1,4 @@
-"""The rules of blocks: capacity, no shared bytes, one block of a tensor in a level at a time."""
+"""The rules of blocks: where each may lie, capacity, no shared bytes, one of a tensor in a level at a time."""
 
 from __future__ import annotations
 
@@ -82,6 +82,26 @@ def broken_blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
             broken.append(
                 Violation("duplicate", f"{named(program, tensor[row])} has two blocks in {memory.name} at once.")
             )
+    return broken
+
+
+def broken_roles(task: Task, plan: MemoryPlan) -> list[Violation]:
+    """Return violations of `alignment` and `role`, see `violations`; `MOST` of each at most."""
+    program, levels = task.program, task.accelerator.levels
+    tensor, level, offset = plan.allocations.T[:3]
+    broken = [
+        Violation(
+            "alignment",
+            f"the block of {named(program, tensor[row])} in {levels[level[row]].name} begins at byte {offset[row]}, no "
+            f"multiple of {program.alignment}.",
+        )
+        for row in np.flatnonzero(offset % program.alignment)[:MOST]
+    ]
+    behind = np.unique(program.use_tensor[plan.use_level == task.backing])
+    there = np.concatenate([np.stack([tensor, level], 1), np.stack([behind, np.full_like(behind, task.backing)], 1)])
+    for one, where in there[~task.allowed[there[:, 0], there[:, 1]]][:MOST].tolist():
+        message = f"{named(program, one)} may not lie in {levels[where].name}."
+        broken.append(Violation("role", message))
     return broken
 
 

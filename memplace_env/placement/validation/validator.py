@@ -11,7 +11,7 @@ from memplace_env.machine.costs.cost_arrays import LIMIT_PS
 from memplace_env.placement.backing_memory import fits_backing
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
-from memplace_env.placement.validation.block_rules import MOST, Violation, broken_blocks, named
+from memplace_env.placement.validation.block_rules import MOST, Violation, broken_blocks, broken_roles, named
 from memplace_env.program.program import Ints, TensorKind
 
 NEVER = np.iinfo(np.int64).max
@@ -22,13 +22,15 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that does
     not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
-    `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once),
-    `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not
-    hold the data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no
-    block begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
-    output takes, or from a block that a result takes, still runs when that is made), `backing` (the backing memory has
-    no room for what it holds at once, see `backing_offsets`). Problems of the first three kinds hide the others, a
-    thousand of blocks those of copies, and all others the last.
+    `alignment` (a block begins elsewhere than at a multiple of the program's), `role` (a block, or a use that no
+    block serves, in a memory that may not hold the tensor, see `Task.allowed`), `overlap` (two blocks share bytes
+    at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a copy
+    without a block, or of data not there yet), `use` (served by a level that does not hold the data; without a
+    prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block begins at its
+    op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an output takes,
+    or from a block that a result takes, still runs when that is made), `backing` (the backing memory has no room
+    for what it holds at once, see `backing_offsets`). Problems of the first three kinds hide the others, a thousand
+    of blocks those of copies, and all others the last.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     Blocks of an operand and a result may share theirs at one op as `MemoryPlan.handed_over` says.
@@ -41,7 +43,7 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     broken = _identity(task, plan) or _ranges(task, plan) or _amounts(task, plan)
     if broken:
         return broken
-    broken = broken_blocks(task, plan)
+    broken = broken_blocks(task, plan) + broken_roles(task, plan)
     if len(broken) >= MOST:
         return broken
     block_ready, backing_ready, copies = _readiness(task, plan)

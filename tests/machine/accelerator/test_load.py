@@ -334,7 +334,6 @@ TABLES = ["compute", "compute.mac_pj", "compute.systolic", "compute.source", "me
 UNKNOWN = ["x", "compute.x", "compute.mac_pj.x", "compute.systolic.x", "compute.source.x", "memory[1].x", "dma.x"]
 NO_TEXTS: list[Any] = [5, True, "", "  ", "a\tb", [], {}]
 NO_CHOICES: list[Any] = [5, True, "", "nothing", [], {}]
-ORDER = "order the levels fastest first"
 
 TILES = {"buffers": 2, "local_bytes": 1024, "ops_in_flight": 2}
 DMA = {"engines": 2, "bytes_per_s": 10**10, "descriptor_bytes": 2**18, "descriptor_ns": 300}
@@ -361,8 +360,20 @@ MISTAKES = [
     ("memory", [], "memory must be 2 to 8 tables"),
     ("memory", GOOD["memory"][:1], "memory must be 2 to 8 tables"),
     ("memory", GOOD["memory"] * 5, "memory must be 2 to 8 tables"),
-    ("memory", GOOD["memory"][::-1], "memory[1].capacity_bytes must be larger than that of memory[0]: " + ORDER),
-    ("memory[1].capacity_bytes", 134_217_728, "memory[1].capacity_bytes must be larger than that of memory[0]"),
+    ("memory", GOOD["memory"][::-1], "memory[1].read_bytes_per_s, times efficiency, must not exceed"),
+    *((f"memory[1].{path}", value, f"memory[1].{path}") for path in ("writable", "contiguous") for value in (1, "no")),
+    *(("memory[1].alignment_bytes", value, "memory[1].alignment_bytes must be") for value in (0, 3, 2**17, "x")),
+    *(("memory[1].holds", value, "memory[1].holds") for value in ("weights", [], ["code"], ["weights", "weights"])),
+    ("memory[1].holds", ["activations"], "memory[1].holds must name weights, which start in the last memory"),
+    ("memory[1].holds", ["weights"], 'io_level must be "any" or the name of a memory'),
+    ("memory[0].writable", False, "memory[0].writable is false, so that it must be the last memory"),
+    ("memory[1].writable", False, "memory[1].writable is false, so that it must be the last memory"),
+    ("memory[1].contiguous", True, "memory[1].contiguous is true, but no memory before it is the same"),
+    ("memory[0].contiguous", True, "memory[0].contiguous is true, but no memory before it is the same"),
+    ("memory[0].runtime_bytes", 134_217_728, "memory[0].runtime_bytes and alignment_bytes leave no block any byte"),
+    ("memory[0].largest_block_bytes", 0, "memory[0].largest_block_bytes must be between 1"),
+    ("io_level", "CMEN", "io_level must be one of backing, any, CMEM, not 'CMEN'; did you mean CMEM?"),
+    ("io_level", "HBM", "io_level must be one of backing, any, CMEM"),
     ("memory[1].read_bytes_per_s", 2_666_666_666_669, "memory[1].read_bytes_per_s, times efficiency, must not exceed"),
     ("memory[1].name", "CMEM", "memory[1].name repeats CMEM"),
     ("memory[1].read_bytes_per_s", 1, "memory[1].efficiency leaves less than 1 byte/s"),

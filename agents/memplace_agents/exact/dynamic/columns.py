@@ -102,7 +102,7 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     program, costs, backing = task.program, task.costs, task.backing
     tensor, op = program.use_tensor, program.use_op
     weight = program.tensor_kind == TensorKind.WEIGHT
-    capacity = np.array([level.capacity_bytes for level in task.accelerator.levels[:-1]])
+    capacity = task.capacities[:-1]
     can = program.tensor_bytes[:, None] <= capacity
     resident = can & weight[:, None] & (not task.streams_weights)
     result = program.use_is_result[:, None]

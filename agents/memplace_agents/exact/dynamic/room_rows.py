@@ -41,7 +41,7 @@ def add_room(draft: Draft, level: int) -> Occupants:
     Returns:
         Who is in the level.
     """
-    memory = draft.task.accelerator.levels[level].capacity_bytes
+    memory = int(draft.task.capacities[level])
     size, scale = draft.program.tensor_bytes, CAPACITY / memory
     occupants = _occupants_of(draft, level, draft.task.room_bytes(level))
     op, tensor, column, sign, room, _ = occupants

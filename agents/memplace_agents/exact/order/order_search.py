@@ -203,7 +203,7 @@ def ground_of(task: Task, freedom: Freedom) -> Ground:
         stays=stays.astype(np.int64),
         early=((program.producer < 0) & ~stays).astype(np.int64),
         saved=saved,
-        capacity=np.array([level.capacity_bytes for level in task.accelerator.levels[:-1]]),
+        capacity=task.capacities[:-1].copy(),
         own=np.ascontiguousarray(freedom.own),
         ahead=freedom.ahead,
         before=_lists(edges[:, 1], edges[:, 0], program.num_ops),

@@ -63,7 +63,7 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
         largest = blocks[live[(live @ size[blocks]).argmax()]]
         missing = max(conflict.height - size[largest].sum(), 0)
         weights = np.flatnonzero((program.tensor_kind == TensorKind.WEIGHT) & (column >= 0))
-        capacity = task.accelerator.levels[conflict.level].capacity_bytes
+        capacity = int(task.capacities[conflict.level])
         tensors = np.concatenate([weights, largest, blocks])
         share = np.concatenate([size[weights], size[largest], np.full(len(blocks), missing)])
         least = -capacity - missing * (len(blocks) - 1)

@@ -12,7 +12,7 @@ of the simulator, op t keeps the port of level l < B busy for
     subject to z[t] >= compute_t
                z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
                n y[t, l] >= x[k, l],  n y[t, B] >= n - sum_l x[k, l]            for each tensor k of op t
-               sum_l x[k, l] <= n
+               sum_l x[k, l] <= n,  and = n if the chip's backing memory may not hold k
                w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l - reserved[t, l]
                                                                                 for each maximal set of live tensors
 
@@ -53,6 +53,7 @@ from memplace_agents.exact.highs import CAPACITY, LATENCY, Floats, LinearProgram
 from memplace_agents.exact.rows import RowBuilder
 from memplace_agents.exact.static.alike import Alike, alike
 from memplace_env.machine.costs import Costs
+from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
 
@@ -119,14 +120,14 @@ class _Ports(NamedTuple):
 def build(task: Task, *, ordered: bool = True) -> StaticModel:
     """Return the program of the module's docstring; what depends on the order of ops is left out unless `ordered`."""
     program, groups = task.program, alike(task)
-    costs, columns = groups.costs, _columns(task, groups, ordered)
+    costs, columns = without_penalties(groups.costs, task), _columns(task, groups, ordered)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
     ports = _ports(task, costs, columns, unit)
     rows = RowBuilder()
     _op_times(rows, costs, columns, ports, unit)
     _touches(rows, program, columns)
-    _one_level_each(rows, columns)
+    _one_level_each(rows, columns, task.must_leave)
     for level in range(task.backing * ordered):
         _handovers(rows, columns, level)
         _capacity(rows, task, columns, level)
@@ -174,12 +175,10 @@ def lifetimes(task: Task) -> tuple[Ints, Ints]:
 
 def _columns(task: Task, groups: Alike, ordered: bool) -> _Columns:
     program, accelerator, costs = task.program, task.accelerator, task.costs
-    capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
     first, _ = lifetimes(task)
     placeable = program.is_placeable
-    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & (
-        program.tensor_bytes[:, None] <= capacity
-    )
+    can = (placeable & ((first >= 0) | (not ordered)) & (groups.rank == 0))[:, None] & task.allowed[:, :-1]
+    can &= program.tensor_bytes[:, None] <= task.capacities[:-1]
     # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
     # that is always in the backing memory touches that in any case: a constant, see `_ports`.
     touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
@@ -279,8 +278,10 @@ def _touches(rows: RowBuilder, program: Program, columns: _Columns) -> None:
     rows.add(row[:, None], x[use])
 
 
-def _one_level_each(rows: RowBuilder, columns: _Columns) -> None:
-    """Add rows sum_l x <= 1 for tensors with several fast levels."""
+def _one_level_each(rows: RowBuilder, columns: _Columns, must_leave: NDArray[np.bool_]) -> None:
+    """Add rows sum_l x <= 1 for tensors with several fast levels, and >= 1 for those that the last may not hold."""
+    must = np.flatnonzero(must_leave & columns.stands)
+    rows.add(rows.new(len(must), columns.members[must])[:, None], columns.x[must])
     several = (columns.x >= 0).sum(axis=1) > 1
     tensors = columns.x[several]
     rows.add(rows.new(len(tensors), -columns.members[several])[:, None], tensors, -1)
@@ -302,7 +303,7 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
     If ops reserve bytes there is one for each stretch of ops with the same live set, and the most that they reserve.
     That of an op with columns g stays: it may be the largest and yet need fewer bytes than another.
     """
-    program, capacity = task.program, task.accelerator.levels[level].capacity_bytes
+    program, capacity = task.program, int(task.capacities[level])
     size = program.tensor_bytes * (CAPACITY / capacity)
     inside = columns.x[:, level] >= 0
     always = inside & (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights)

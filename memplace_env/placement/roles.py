@@ -1,0 +1,99 @@
+"""Which memories each tensor may lie in: what the chip's memories hold, where inputs and outputs are, and pins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.errors import AcceleratorError, WorkloadError
+from memplace_env._lib.foreign import shown
+from memplace_env._lib.hints import nearest
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.accelerator.accelerator import ANY, BACKING
+from memplace_env.machine.costs.cost_arrays import LIMIT_PS, Costs
+from memplace_env.program.blocks import end_tensors
+from memplace_env.program.program import Program, TensorKind
+
+if TYPE_CHECKING:
+    from memplace_env.placement.task import Task
+
+Allowed = NDArray[np.bool_]
+"""bool[K, L], whether each tensor may lie in each level."""
+
+PENALTY_PS: Final = LIMIT_PS // 4
+"""Picoseconds that all uses together take which the backing memory serves and must not: no plan of those is fast."""
+
+
+def allowed_levels(program: Program, chip: Accelerator, io_level: str, pins: Mapping[str, str]) -> Allowed:
+    """Return bool[K, L], whether each tensor may lie in each level.
+
+    Args:
+        program: the program.
+        chip: its levels say what they hold and how large a block may be.
+        io_level: see `Accelerator.io_level`; for the tensors of `blocks.end_tensors`.
+        pins: the level, by name, of tensors by name; of all slices of a tensor of `Program.whole`.
+
+    Raises:
+        WorkloadError: for a tensor or a level that there is not.
+        AcceleratorError: if a tensor may lie nowhere.
+    """
+    weight, levels = program.tensor_kind == TensorKind.WEIGHT, chip.levels
+    allowed = np.zeros((program.num_tensors, len(levels)), dtype=np.bool_)
+    for index, level in enumerate(levels):
+        allowed[:, index] = np.where(weight, "weights" in level.holds, "activations" in level.holds)
+        if level.largest_block_bytes is not None and index < chip.backing:
+            allowed[program.tensor_bytes > level.largest_block_bytes, index] = False
+    allowed[~program.is_placeable, :-1] = False
+    numbers = {level.name: index for index, level in enumerate(levels)}
+    if io_level not in (BACKING, ANY):
+        allowed[end_tensors(program)] &= np.arange(len(levels)) == numbers[io_level]
+    whole = program.whole
+    tensors = set(whole.tensor_name) if pins else set[str]()
+    for name, level_name in pins.items():
+        for known, what, where in ((tensors, "tensor", whole.name), (numbers, "memory", chip.name)):
+            wanted = name if what == "tensor" else level_name
+            if wanted not in known:
+                close = nearest(wanted, known)
+                did = f"; did you mean {shown(close)}?" if close else "."
+                raise WorkloadError(f"A pin names the {what} {shown(wanted)}, which {where!r} does not have{did}")
+        named = np.array([one == name for one in whole.tensor_name])[program.whole_tensor]
+        allowed[named] &= np.arange(len(levels)) == numbers[level_name]
+    for tensor in np.flatnonzero(~allowed.any(axis=1))[:1].tolist():
+        raise AcceleratorError(
+            f"tensor {shown(program.tensor_name[tensor])} of {program.tensor_bytes[tensor]:,} bytes may lie in no "
+            f"memory of {chip.name!r}: look at holds, largest_block_bytes and io_level of its file, and at pins."
+        )
+    return allowed
+
+
+def next_levels(allowed: Allowed) -> NDArray[np.int64]:
+    """Return int64[K, L]: of the levels that each tensor may lie in the fastest from each one on, else the last."""
+    found = np.full(allowed.shape, allowed.shape[1] - 1, dtype=np.int64)
+    for level in range(allowed.shape[1] - 2, -1, -1):
+        found[:, level] = np.where(allowed[:, level], level, found[:, level + 1])
+    return found
+
+
+def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
+    """Return the costs with uses that the backing memory must not serve at `PENALTY_PS` together, or as they are."""
+    forbidden = ~allowed[program.use_tensor, -1]
+    if not forbidden.any():
+        return costs
+    use_ps = costs.use_ps.copy()
+    use_ps[forbidden, -1] = PENALTY_PS // len(use_ps)
+    return costs._replace(use_ps=use_ps)
+
+
+def without_penalties(costs: Costs, task: Task) -> Costs:
+    """Return costs in which the backing memory serves uses that it must not as the slowest of their levels would.
+
+    For models that allow no such use: a number that is never paid, of the size of others.
+    """
+    program, allowed = task.program, task.allowed
+    forbidden = np.flatnonzero(~allowed[program.use_tensor, -1])
+    use_ps = costs.use_ps.copy()
+    use_ps[forbidden, -1] = np.where(allowed[program.use_tensor[forbidden]], use_ps[forbidden], 1).max(axis=1)
+    return costs._replace(use_ps=use_ps)

@@ -1,0 +1,100 @@
+"""A Program as an allocator sees it: graph inputs and outputs are blocks too, and sizes are whole units.
+
+Both are pure transformations, as slices are, so that everything which plans need not know them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from memplace_env._lib.units import round_up
+from memplace_env.program.builder import GEOMETRY_DEFAULT
+from memplace_env.program.program import GEOMETRY, Ints, Program, TensorKind
+
+ARRIVAL: Final = "Inputs"
+"""Type of the first op of a program whose inputs are blocks: the caller has filled them when it runs."""
+DEPARTURE: Final = "Outputs"
+"""Type of the last op of a program whose outputs are blocks: the caller takes them when it runs."""
+
+
+def aligned(program: Program, alignment: int) -> Program:
+    """Return the program with the bytes of every tensor rounded up to a multiple of `alignment`.
+
+    Blocks that lie one on another from address 0 on then begin at multiples, too. Uses move what they did. The program
+    itself is returned if `alignment` is 1.
+    """
+    if alignment == 1:
+        return program
+    return replace(program, tensor_bytes=round_up(program.tensor_bytes, alignment), alignment=alignment)
+
+
+def with_ends(program: Program) -> Program:
+    """Return the program with graph inputs and outputs as inner results, which a first op makes and a last op reads.
+
+    All inputs are alive from the first op on, all outputs to the last. The two ops move one byte a tensor and do
+    nothing, see `ends_costs`. Inputs whose place an output takes, and such outputs, stay what they are; so does a
+    program that has no others. Inputs and outputs are not cut into slices.
+    """
+    taken = np.zeros(program.num_tensors, dtype=np.bool_)
+    taken[program.alias_of[program.alias_of >= 0]] = True
+    inputs = np.flatnonzero((program.tensor_kind == TensorKind.INPUT) & ~taken)
+    outputs = np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (program.alias_of < 0))
+    ends = [(ARRIVAL, inputs), (DEPARTURE, outputs)]
+    before, after = ([end for end in ends if len(end[1]) and end[0] == kind] for kind in (ARRIVAL, DEPARTURE))
+    if not before and not after:
+        return program
+    first, last = (inputs if before else inputs[:0]), (outputs if after else outputs[:0])
+    kind, rows, producer = program.tensor_kind.copy(), program.tensor_rows.copy(), program.producer.copy()
+    both = np.concatenate([first, last])
+    kind[both], rows[both] = TensorKind.ACTIVATION, 1
+    producer[producer >= 0] += len(before)
+    producer[first] = 0
+    nothing = np.array([[GEOMETRY_DEFAULT.get(name, 0) for name in GEOMETRY]])
+
+    def around(values: Ints, row: Ints) -> Ints:
+        """Return the values of ops with those of the ends around them."""
+        return np.concatenate([row] * len(before) + [values] + [row] * len(after))
+
+    counts = around(np.diff(program.use_ptr), np.zeros(1, dtype=np.int64))
+    counts[: len(before)], counts[len(counts) - len(after) :] = len(first), len(last)
+    named = tuple(kind for kind, _ in before), tuple(kind for kind, _ in after)
+    return replace(
+        program,
+        tensor_kind=kind,
+        tensor_rows=rows,
+        producer=producer,
+        op_type=(*named[0], *program.op_type, *named[1]),
+        op_name=(*named[0], *program.op_name, *named[1]),
+        gemm=around(program.gemm, np.zeros((1, 4), dtype=np.int64)),
+        vector_ops=around(program.vector_ops, np.zeros(1, dtype=np.int64)),
+        geometry=around(program.geometry, nothing),
+        use_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        use_tensor=np.concatenate([first, program.use_tensor, last]),
+        use_is_result=np.concatenate([np.ones_like(first, bool), program.use_is_result, np.zeros_like(last, bool)]),
+        use_bytes=np.concatenate([np.ones_like(first), program.use_bytes, np.ones_like(last)]),
+        use_halo=np.concatenate([np.zeros_like(first), program.use_halo, np.zeros_like(last)]),
+        inplace=program.inplace + len(first),
+        op_nodes=(*[()] * len(before), *program.op_nodes, *[()] * len(after)) if program.op_nodes else (),
+    )
+
+
+def inner_ops(program: Program) -> slice:
+    """Return the ops without those of `with_ends`."""
+    kinds = program.op_type
+    return slice(int(kinds[0] == ARRIVAL), len(kinds) - (kinds[-1] == DEPARTURE))
+
+
+def inner_uses(program: Program) -> slice:
+    """Return the uses without those of the ops of `with_ends`."""
+    ops = inner_ops(program)
+    return slice(int(program.use_ptr[ops.start]), int(program.use_ptr[ops.stop]))
+
+
+def end_tensors(program: Program) -> Ints:
+    """Return the tensors that the ops of `with_ends` make or read, rising."""
+    inner = inner_uses(program)
+    outside = np.concatenate([program.use_tensor[: inner.start], program.use_tensor[inner.stop :]])
+    return np.unique(outside)
