@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.exact.address_kernels import FOUND, NONE_EXISTS, place_in_order
+from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, place_in_order
 from memplace_agents.exact.address_search import Blocks, fit, parts_of
 from memplace_agents.exact.chains import heads, joined
 from memplace_env._lib.errors import MemPlaceError
@@ -25,6 +25,8 @@ from memplace_env.program.program import Ints, TensorKind
 
 QUESTION = 4_000_000
 """Work of one question whether blocks fit, in blocks visited: a third of a second. Our choice."""
+OPEN_ENDS = 8
+"""Questions without an answer after which no more are asked of blocks that share ops. Our choice."""
 
 
 class Arena(NamedTuple):
@@ -121,9 +123,9 @@ def _model(task: Task) -> CostModel | None:
 
 
 def _inner_results(task: Task) -> Ints:
-    """Return int64[A, 4]: each inner result, level 0, first and last op."""
+    """Return int64[A, 4]: each inner result that may lie in level 0, that level, first and last op."""
     program = task.program
-    tensor = np.flatnonzero(program.is_placeable & (program.producer >= 0))
+    tensor = np.flatnonzero(program.is_placeable & (program.producer >= 0) & task.allowed[:, 0])
     return np.stack([tensor, np.zeros_like(tensor), program.live_start[tensor], program.live_end[tensor]], axis=1)
 
 
@@ -194,8 +196,8 @@ def _lowest(blocks: Blocks, own: NDArray[np.bool_], low: int) -> tuple[int, Ints
 def _raised(blocks: Blocks, low: int) -> tuple[int, int, Ints]:
     """Return a bound on the memory of blocks of one part or 0, and a size of at least `low` with offsets in it."""
     # Less than `bound` is too small, less than `tried` is not asked again, and `best` is the least that is known to do.
-    bound, tried, best, offset, size = 0, low, None, blocks.size, low
-    while best is None or tried < best:
+    bound, tried, best, offset, size, open_ends = 0, low, None, blocks.size, low, 0
+    while best is None or (tried < best and open_ends < OPEN_ENDS):
         packing = fit(blocks._replace(below=blocks.below + size), QUESTION)
         if best is None or size + packing.over < best:
             best, offset = max(size + packing.over, low), packing.offset
@@ -203,5 +205,6 @@ def _raised(blocks: Blocks, low: int) -> tuple[int, int, Ints]:
             tried = size + 1
         if packing.outcome == NONE_EXISTS:
             bound = tried
+        open_ends += packing.outcome == GAVE_UP
         size = (tried + best) // 2
     return bound, best, offset
