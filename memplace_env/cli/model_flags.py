@@ -178,6 +178,10 @@ _OPTIONS = {
     "cut": Annotated[
         str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")
     ],
+    "alias": Annotated[
+        list[str] | None,
+        typer.Option("--alias", metavar="OUTPUT=INPUT", help="Output written in the place of an input; repeat."),
+    ],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
@@ -226,6 +230,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "trips": int,
     "values": dict,
     "cut": str,
+    "aliases": dict,
     "slices": (float, dict),
     "alignment": int,
     "io_level": str,
@@ -264,6 +269,7 @@ class ModelFlags:
     trips: int | None = None
     values: Mapping[str, float] | None = None
     cut: str | None = None
+    aliases: Mapping[str, str] | None = None
     slices: Slicing | None = None
     alignment: int | None = None
     io_level: str | None = None
@@ -278,6 +284,7 @@ class ModelFlags:
         *,
         dim: list[str] | None = None,
         value: list[str] | None = None,
+        alias: list[str] | None = None,
         slices: str | None = None,
         pin: list[str] | None = None,
         **typed: Any,
@@ -285,8 +292,8 @@ class ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, a `--pin` that is
-                not TENSOR=MEMORY, slices of another kind, or an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, a `--value` that is not NAME=NUMBER, an `--alias` that
+                is not OUTPUT=INPUT, a `--pin` that is not TENSOR=MEMORY, slices of another kind, or an empty text.
         """
         for name, text in typed.items():
             if text == "":
@@ -296,6 +303,7 @@ class ModelFlags:
         return cls(
             dims=parsed_dims(dim or [], "--dim") or None,
             values=_parsed_values(value or []) or None,
+            aliases=_parsed_aliases(alias or []) or None,
             slices=_parsed_slices(slices),
             pins=_parsed_pins(pin or []) or None,
             **typed,
@@ -312,7 +320,8 @@ class ModelFlags:
             return self.of_id(model)
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
         typed = (
-            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut
+            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut,
+            self.aliases,
         )  # fmt: skip
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **AS_WRITTEN, **settings}
@@ -449,6 +458,14 @@ def _parsed_values(texts: list[str]) -> dict[str, float]:
             raise MemPlaceError(f"--value takes NAME=NUMBER, such as sr=16000, once for each name, not {text!r}.")
         values[name] = found
     return values
+
+
+def _parsed_aliases(texts: list[str]) -> dict[str, str]:
+    """Return inputs by the outputs in their place from texts like present=past."""
+    pairs = [text.split("=") for text in texts]
+    if any(len(pair) != 2 or not all(pair) for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
+        raise MemPlaceError(f"--alias takes OUTPUT=INPUT, each output once, not {' '.join(texts)!r}.")
+    return dict(pairs)
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

@@ -57,7 +57,7 @@ class UnorderedOptions(TypedDict, total=False):
         costs: a cost model, by name or itself, or the `Costs` of this program on this chip; None takes the
             accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
         batch, dims: see `load_onnx`.
-        trips, values, cut: see `load_onnx`.
+        trips, values, cut, aliases: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         in_place: see `load_onnx`; None takes the accelerator's. A Program, saved or not, has been built with or without
             pairs, whatever the accelerator: "none" drops them, None or any other value keeps those that it has.
@@ -84,6 +84,7 @@ class UnorderedOptions(TypedDict, total=False):
     trips: int | None
     values: Mapping[str, float] | None
     cut: str | None
+    aliases: Mapping[str, str] | None
     slices: Slicing | None
     alignment: int | None
     io_level: str | None
@@ -116,6 +117,7 @@ def resolve_task(
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
+    aliases: Mapping[str, str] | None = None,
     slices: Slicing | None = None,
     alignment: int | None = None,
     io_level: str | None = None,
@@ -128,8 +130,8 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, slices, alignment,
-            io_level, pins, order: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, aliases, slices,
+            alignment, io_level, pins, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -150,6 +152,7 @@ def resolve_task(
             trips=trips,
             values=values,
             cut=cut,
+            aliases=aliases,
             slices=slices,
             alignment=alignment,
             io_level=io_level,
@@ -166,6 +169,7 @@ def resolve_task(
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
     sizes: dict[str, Any] = {"batch": batch, "dims": dims, "trips": trips, "values": values or None, "cut": cut}
+    sizes["aliases"] = aliases or None
     if is_built(workload):
         program = resolve_workload(workload, **sizes, dtype=dtype, in_place=in_place)
         in_place = (in_place or "rows") if len(program.inplace) else "none"
@@ -186,6 +190,7 @@ def resolve_task(
             **({} if trips is None else {"trips": int(trips)}),
             **({"values": {name: np.asarray(number).item() for name, number in values.items()}} if values else {}),
             **({} if cut is None else {"cut": cut}),
+            **({"aliases": dict(aliases)} if aliases else {}),
         }
     if in_place != "none":  # plans of before, which do not say it, have no results in place
         settings["in_place"] = in_place

@@ -46,7 +46,6 @@ def allowed_levels(program: Program, chip: Accelerator, io_level: str, pins: Map
         allowed[:, index] = np.where(weight, "weights" in level.holds, "activations" in level.holds)
         if level.largest_block_bytes is not None and index < chip.backing:
             allowed[program.tensor_bytes > level.largest_block_bytes, index] = False
-    allowed[~program.is_placeable, :-1] = False
     numbers = {level.name: index for index, level in enumerate(levels)}
     if io_level not in (BACKING, ANY):
         allowed[end_tensors(program)] &= np.arange(len(levels)) == numbers[io_level]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ def resolve_workload(
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Program:
     """Return the Program that `spec` names.
 
@@ -49,7 +50,7 @@ def resolve_workload(
             them.
         patterns: see `load_onnx`; ignored where fusion is, and for StableHLO.
         trips: see `load_onnx` and `load_stablehlo`.
-        values, cut: see `load_onnx`.
+        values, cut, aliases: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
@@ -60,7 +61,10 @@ def resolve_workload(
     check_patterns(patterns)
     if values is not None and not (isinstance(values, Mapping) and {str}.issuperset(map(type, values))):
         raise WorkloadError(f"values are a dictionary from names of inputs to numbers, not {described(values)}.")
-    settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "values": values, "cut": cut}
+    if aliases and not (isinstance(aliases, Mapping) and {str}.issuperset(map(type, sum(aliases.items(), ())))):
+        raise WorkloadError(f"aliases are a dictionary from outputs to inputs, not {described(aliases)}.")
+    given: dict[str, Any] = {"trips": trips, "values": values, "cut": cut, "aliases": aliases}
+    settings = {"batch": batch, "dims": dims, "dtype": dtype, **given}
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", **settings)
         return _in_place(spec, in_place)
@@ -78,12 +82,12 @@ def resolve_workload(
         return _in_place(Program.load(path), in_place)
     built = {"in_place": in_place or "none", "patterns": patterns}
     if kind in STABLEHLO:
-        refuse_settings("A StableHLO module", batch=batch, dims=dims, values=values, cut=cut)
+        refuse_settings("A StableHLO module", batch=batch, dims=dims, values=values, cut=cut, aliases=aliases)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
         return load_stablehlo(path, dtype=dtype, fusion=fusion, in_place=in_place or "none", trips=trips)
     if kind == ".tflite":
-        refuse_settings("A TFLite model", values=values)
+        refuse_settings("A TFLite model", values=values, aliases=aliases)
         from memplace_env.program.frontends.tflite import load_tflite
 
         return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion, trips=trips, cut=cut, **built)
@@ -91,9 +95,7 @@ def resolve_workload(
     from memplace_env.program.frontends.onnx import load_onnx
 
     sizes = onnx_dims(spec, batch, dims)
-    return load_onnx(
-        path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, trips=trips, values=values, cut=cut, **built
-    )
+    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, **(given | built))
 
 
 def _in_place(program: Program, in_place: str | None) -> Program:

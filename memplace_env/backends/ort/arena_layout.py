@@ -51,6 +51,9 @@ class ArenaLayout:
         self._bytes = np.where(own > 0, own, self._planned * self.scale)
         rounded = round_up(self._bytes, ALIGNMENT)
         self._start = np.cumsum(rounded) - rounded
+        # An output lies where the tensor lies whose place it takes, if the file has both in one size.
+        place = np.where(task.program.alias_of < 0, np.arange(len(own)), task.program.alias_of)
+        self._start = np.where(self._bytes == self._bytes[place], self._start[place], self._start)
         fast = [level.capacity_bytes * self.scale for level in task.accelerator.levels[:-1]]
         self.arena_bytes = (*fast, int(rounded.sum()))
 

@@ -159,7 +159,8 @@ class Course:
     def _compare_operands(self, number: int, op: int) -> str | None:
         """Compare operands bit for bit: tolerated differences were corrected, and wrong bytes may not show in a result.
 
-        Weights and inputs in the backing memory are not compared: nothing else is ever written to their places.
+        Weights and inputs in the backing memory are not compared: nothing is written to their places but an output that
+        takes it when no op reads them any more.
 
         Returns:
             the name of a wrong operand that may be indices, with which a kernel could crash this process; else None.

@@ -109,7 +109,7 @@ def source_of(task: Task) -> Source:
         )
     file = named_file(workload)
     named: dict[str, Any] = {
-        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut")
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases")
     }
     named |= {key: settings.get(key, AS_WRITTEN[key]) for key in ("in_place", "patterns")}
     loaded = resolve_workload(workload, **named)

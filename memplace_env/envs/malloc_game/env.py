@@ -100,8 +100,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
-    `trips`, `values`, `cut`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine
-    with two levels will do; one with resident weights is replaced by a copy that streams them, named so in
+    `trips`, `values`, `cut`, `aliases`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any
+    machine with two levels will do; one with resident weights is replaced by a copy that streams them, named so in
     `accelerator.name`: `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 

@@ -93,6 +93,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
     | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`                  |
     | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                  |
+    | `aliases`     | `None`    | inputs by the outputs written in their place, such as `{"present": "past"}`      |
     | `alignment`   | `None`    | bytes that sizes and offsets of blocks are multiples of; None: the accelerator's |
     | `io_level`    | `None`    | "backing", "any" or a level: where graph inputs and outputs lie; None likewise   |
     | `pins`        | `None`    | levels of tensors by name, such as `{"input": "SRAM"}`                           |

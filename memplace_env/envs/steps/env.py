@@ -106,7 +106,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `in_place`, `patterns`,
-    `trips`, `values`, `cut`, `costs`), and:
+    `trips`, `values`, `cut`, `aliases`, `costs`), and:
 
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|

@@ -31,17 +31,18 @@ _COPY: Final = Operator("Identity", vector_ops=vector_ops.nothing, axes=moved)
 """A copy of a graph output."""
 
 
-def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
+def lower(graph: NodeGraph, dtype: str | None, aliases: Mapping[str, str] | None = None) -> OpGraph:
     """Return the ops of a graph and the buffers they use.
 
     Args:
         graph: a graph with all shapes known.
         dtype: the deployment dtype of all floating-point tensors, None to keep the file's.
+        aliases: the graph inputs, by name, in whose place outputs, by name, are written, as `places` returns them.
 
     Raises:
         WorkloadError: an operator has no rule, or its attributes do not fit its operands.
     """
-    return _Lowering(graph, dtype).run()
+    return _Lowering(graph, dtype).run(aliases or {})
 
 
 def work_of(node: Node, values: Mapping[str, Value]) -> int:
@@ -62,8 +63,9 @@ class _Lowering:
         self._source: dict[str, str] = {}
         self._strides: dict[str, Strides | None] = {}
         self._buffers: dict[str, Buffer] = {}
+        self._updates: dict[tuple[str, str], Op] = {}
 
-    def run(self) -> OpGraph:
+    def run(self, aliases: Mapping[str, str]) -> OpGraph:
         ops: list[Op] = []
         for site, source in self._live():
             node = site.node
@@ -77,12 +79,18 @@ class _Lowering:
         written = {name for op in ops for name in op.outputs}
         makers = {name: node.name for node in self._graph.nodes for name in node.outputs}
         outputs: set[str] = set()
+        alias_of: dict[str, str] = {}
         for name in self._graph.outputs:
-            if roots[name] in outputs:
+            copied = roots[name] in outputs
+            if copied:
                 ops.append(self._copy(name, makers[name]))
                 outputs.update(ops[-1].outputs)
             outputs.update({roots[name]} & written)
-        return OpGraph(tuple(ops), self._buffers, frozenset(outputs))
+            if name in aliases:
+                alias_of[ops[-1].outputs[0] if copied else roots[name]] = aliases[name]
+        in_part = {pair[0]: op for pair, op in self._updates.items() if pair in alias_of.items()}
+        ops = [in_part.get(next(iter(op.outputs), ""), op) for op in ops]
+        return OpGraph(tuple(ops), self._buffers, frozenset(outputs), alias_of)
 
     def _copy(self, name: str, maker: str) -> Op:
         """Return the op that copies a graph output to a buffer of its own, as another output has the same data.
@@ -150,11 +158,23 @@ class _Lowering:
         # Of a row-wise operator only input 0 is read as the result is written.
         names = inputs if operator.elementwise else inputs[: operator.rowwise]
         pairs = ((name, result) for name in names if name is not None for result in results)
-        return Op(
+        op = Op(
             operator, node.name, inputs, outputs, reads, gemm, element_ops, geometry, nodes=node.covers or (node.name,),
             independent={buffer: independent(views) for buffer, views in (operands | results).items()},
             aligned=frozenset(pair for pair in pairs if aligned(operands[pair[0]], results[pair[1]], operator.rowwise)),
         )  # fmt: skip
+        if operator.updates is not None:
+            self._note_update(site, op, site.needed(operator.updates))
+        return op
+
+    def _note_update(self, site: Site, op: Op, new: Value) -> None:
+        """Note what an op moves that writes elements over some of input 0, if that has the result's order."""
+        data, value, result = op.inputs[0], site.needed(0), site.node.outputs[0]
+        in_order = self._strides_of(site.node.inputs[0], value) == row_major(value.shape)
+        if data is not None and op.inputs.count(data) == 1 and in_order:
+            written = max(1, min(value.elements, new.elements))
+            read = written if site.attribute("reduction", b"none") != b"none" else 1
+            self._updates[result, data] = replace(op, reads={**op.reads, data: read}, writes={result: written})
 
     def _operand(self, name: str, position: int, operator: Operator) -> str | None:
         """Return the buffer at an input position, None if it takes no memory."""

@@ -93,6 +93,7 @@ class Operator:
         bias: input position of its bias, if it is a `conv_head`.
         parameters: input positions of parameters (axes, pads, ...), where constants are not tensors of the Program.
         gathers: input positions of tables, of which only the rows in the result are read.
+        updates: input position of elements that are written over some of input 0, all others of which the result keeps.
         tuples: input positions of tensors whose last axis is read whole, if the operator only moves elements.
         view: rule for the input position that a node's only result is a view of, None for a tensor of its own; called
             only for nodes that use the first output alone. Without a rule the result is never a view.
@@ -133,6 +134,7 @@ class Operator:
     bias: int = 2
     parameters: tuple[int, ...] = ()
     gathers: tuple[int, ...] = ()
+    updates: int | None = None
     tuples: tuple[int, ...] = ()
     view: Callable[[Site], int | None] | None = None
     view_of_constants: bool = False

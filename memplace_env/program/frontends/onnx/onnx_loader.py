@@ -28,6 +28,7 @@ from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
 from memplace_env.program.frontends.onnx.topology import live_inputs
+from memplace_env.program.lowering.aliases import check_aliases, places
 from memplace_env.program.lowering.assembly import assemble, choices_note
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
@@ -51,6 +52,7 @@ def load_onnx(
     trips: int | None = None,
     values: Mapping[str, float] | None = None,
     cut: str | None = None,
+    aliases: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> Program:
     """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
@@ -78,6 +80,9 @@ def load_onnx(
         trips: number of rounds of loops for which the data determine it.
         values: numbers of graph inputs of one element, by name. They become constants, which can choose branches.
         cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
+        aliases: the graph inputs, by outputs, in whose place these are written, as a caller does who passes one buffer
+            for both, such as `{"present.*": "past.*"}`, where "*" is the same text in both. An op that scatters rows
+            into such a cache moves these rows only. Concatenations of past and new have other bytes and cannot.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
@@ -94,10 +99,12 @@ def load_onnx(
                 from memplace_env.program.frontends.patterns import with_patterns
 
                 graph = with_patterns(graph)
-            ops = lower(graph, dtype)
+            ops = lower(graph, dtype, places(graph, aliases or {}))
             computed_in = computing_dtype(ops, dtype)
+            fused = fuse(ops, fusion)
+            check_aliases(fused)
             called = name_of(file) if name is None else name
-            program = assemble(fuse(ops, fusion), name=called, dtype=computed_in, in_place=in_place)
+            program = assemble(fused, name=called, dtype=computed_in, in_place=in_place)
     choices = graph.choices and [choices_note(graph.choices, lambda branch: fuse(lower(branch, dtype), fusion))]
     for note in (*graph.notes, *choices):
         warnings.warn(f"{file}: {note}", stacklevel=2)

@@ -239,8 +239,8 @@ _ROWS: Final = (
     Operator("SoftmaxCrossEntropyLoss", vector_ops=per_input(vector_ops.SOFTMAX)),
     # Data movement.
     *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "SpaceToDepth")),
-    _move("Scatter", axes=None),
-    _move("TensorScatter", axes=None),
+    _move("Scatter", axes=None, updates=2),
+    _move("TensorScatter", axes=None, updates=1),
     _move("CenterCropPad", parameters=(1,)),
     _move("Concat", view=views.of_only_filled_input, fold=shape_folds.concat),
     _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.broadcast),
@@ -250,8 +250,8 @@ _ROWS: Final = (
     _move("MaxUnpool", parameters=(2,), axes=None, channels_first=True),
     _move("OneHot", parameters=(1, 2)),
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
-    Operator("ScatterElements", vector_ops=vector_ops.scattering),
-    Operator("ScatterND", vector_ops=vector_ops.scattering),
+    Operator("ScatterElements", vector_ops=vector_ops.scattering, updates=2),
+    Operator("ScatterND", vector_ops=vector_ops.scattering, updates=2),
     _move(
         "Slice",
         parameters=(1, 2, 3, 4),
