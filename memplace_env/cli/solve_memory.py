@@ -6,6 +6,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from memplace_agents.exact.smallest_arena import Arena, smallest_arena
 from memplace_env._lib.errors import AcceleratorError, PlanError
 from memplace_env._lib.files import write_together
@@ -14,6 +16,7 @@ from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.cli.solve_result import PICTURE, PLAN, drawn
 from memplace_env.machine.accelerator.description import Description, Field
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.program.program import TensorKind
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.plans.headlines import task_title
 from memplace_env.report.plans.memory_map import memory_map
@@ -52,13 +55,17 @@ def solve_memory(model: str, flags: ModelFlags, out: Path | None, force: bool, j
         return
     fastest, backing = (task.accelerator.levels[level] for level in (0, -1))
     quality = (
-        "proven smallest" if arena.proven else f"at most {percent(arena.size / max(arena.bound, 1) - 1)} too large"
+        "proven smallest"
+        if arena.proven
+        else f"at most {percent(arena.size / max(arena.bound, 1) - 1)} above the smallest"
     )
     console = stdout()
     head = f"{task_title(task)}: all inner results fit in {size(arena.size)} of {fastest.name}, {quality}"
     console.print(head, style="bold", soft_wrap=True)
+    outside = np.isin(task.program.tensor_kind, (TensorKind.INPUT, TensorKind.OUTPUT)).any()
+    ends = ", inputs and outputs" if outside else ""
     console.print(
-        f"Weights ({size(arena.weights)}), inputs and outputs are in {backing.name}; the chip has "
+        f"Weights ({size(arena.weights)}){ends} are in {backing.name}; the chip has "
         f"{size(fastest.capacity_bytes)}. A run takes {seconds(evaluated.report.latency_s)}.",
         soft_wrap=True,
     )
