@@ -54,11 +54,8 @@ def solve_memory(model: str, flags: ModelFlags, out: Path | None, force: bool, j
         print_json({"workload": model, "accelerator": task.accelerator.name, **values, "files": written})
         return
     fastest, backing = (task.accelerator.levels[level] for level in (0, -1))
-    quality = (
-        "proven smallest"
-        if arena.proven
-        else f"at most {percent(arena.size / max(arena.bound, 1) - 1)} above the smallest"
-    )
+    above = percent(arena.size / max(arena.bound, 1) - 1)
+    quality = "proven smallest" if arena.proven else f"at most {above} above the smallest"
     console = stdout()
     head = f"{task_title(task)}: all inner results fit in {size(arena.size)} of {fastest.name}, {quality}"
     console.print(head, style="bold", soft_wrap=True)
