@@ -48,6 +48,13 @@ def solve(
     *,
     flags: ModelFlags,
     played: FormulationFlag = None,
+    minimize: Annotated[
+        Literal["latency", "memory"],
+        typer.Option(
+            "--minimize",
+            help="latency, or memory: the smallest fastest level that holds all inner results, with a proof.",
+        ),
+    ] = "latency",
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,6 +96,15 @@ def solve(
     if workers > 1 and flags.simulator is None:
         raise AgentError("--workers needs --simulator, whose work it divides; without one all cores are in use anyway.")
     formulation = posed_by(model, Formulation(played) if played else None)
+    if minimize == "memory":
+        refused = {"--agent": agent, "--time-limit": time_limit, "--simulator": flags.simulator}
+        refused |= {"--formulation": formulation is not Formulation.ONE_SHOT, f"--order {FREE}": flags.order == FREE}
+        for flag in (flag for flag, value in refused.items() if value):
+            raise AgentError(f"--minimize memory asks for addresses alone, so {flag} cannot apply; leave it out.")
+        from memplace_env.cli.solve_memory import solve_memory
+
+        solve_memory(*flags.registered(model), out, force, json)
+        return
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)
