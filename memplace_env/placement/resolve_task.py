@@ -29,7 +29,7 @@ from memplace_env.machine.costs import (
     resolve_cost_model,
     whole_costs_of,
 )
-from memplace_env.placement.roles import with_penalties
+from memplace_env.placement.roles import amount, with_penalties
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
@@ -335,15 +335,10 @@ def _refuse_updates(task: Task) -> None:
 
 
 def _fitting(task: Task) -> Task:
-    program, memory = task.program, task.accelerator.levels[-1]
-    if not task.fits:
-        weights = program.bytes_of(TensorKind.WEIGHT)
-        sizes = weights, program.footprint - weights, memory.capacity_bytes
-        scale, unit = (2**30, "GiB") if memory.capacity_bytes >= 2**30 else (2**10, "KiB")
-        stay, live, room = (f"{size / scale:.1f} {unit}" for size in sizes)
-        raise AcceleratorError(
-            f"{program.name!r} has {stay} of weights and up to {live} of other data at once, more than the {room} of "
-            f"{memory.name}, the backing memory of {task.accelerator.name!r}; take a smaller batch, smaller dims, "
-            "a smaller dtype or another accelerator."
-        )
+    for demand in task.demands:
+        if not demand.is_met:
+            raise AcceleratorError(
+                f"{task.program.name!r} has {demand.data}, more than the {amount(demand.room, demand.room)} of "
+                f"{demand.where}; take a smaller batch, smaller dims, a smaller dtype or another accelerator."
+            )
     return task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,3 +96,59 @@ def without_penalties(costs: Costs, task: Task) -> Costs:
     use_ps = costs.use_ps.copy()
     use_ps[forbidden, -1] = np.where(allowed[program.use_tensor[forbidden]], use_ps[forbidden], 1).max(axis=1)
     return costs._replace(use_ps=use_ps)
+
+
+class Demand(NamedTuple):
+    """Bytes that must be in some memories at once, and those that there are.
+
+    Attributes:
+        data: what has to be there, with its size.
+        memories: their names.
+        where: the names in a sentence.
+        needed, room: bytes.
+    """
+
+    data: str
+    memories: str
+    where: str
+    needed: int
+    room: int
+
+    @property
+    def is_met(self) -> bool:
+        """True if the memories have the bytes."""
+        return self.needed <= self.room
+
+
+def demands_of(task: Task) -> tuple[Demand, ...]:
+    """Return what the backing memory has to hold and, where tensors may not lie there, what the others have to.
+
+    No plan needs less: results that may share bytes do. A plan may need more.
+    """
+    program, chip, must = task.program, task.accelerator, task.must_leave
+    weights, live = program.bytes_of(TensorKind.WEIGHT), int(program.live_bytes_of(~must).max())
+    others, room, last = program.bytes_of(TensorKind.INPUT) + live, chip.levels[-1].capacity_bytes, chip.levels[-1].name
+    data = f"{amount(weights, room)} of weights" + f" and up to {amount(others, room)} of other data at once" * (
+        others > 0
+    )
+    demands = [Demand(data, last, f"{last}, the backing memory of {chip.name!r}", weights + others, room)]
+    results = np.flatnonzero(must & (program.producer >= 0))
+    if len(results):
+        may = np.flatnonzero(task.allowed[results].any(axis=0))
+        names, room = ", ".join(chip.levels[level].name for level in may), int(task.capacities[may].sum())
+        live = int(program.live_bytes_of(must, in_place=True).max())
+        data = f"up to {amount(live, room)} of results at once, which may not lie in {last}"
+        demands.append(Demand(data, names, f"{names} of {chip.name!r}", live, room))
+        rooms = np.where(task.allowed[results], task.capacities, 0).max(axis=1)
+        tightest = np.argmax(program.tensor_bytes[results] - rooms)
+        needed, room = int(program.tensor_bytes[results[tightest]]), int(rooms[tightest])
+        if len(may) > 1:
+            data = f"{amount(needed, room)} in one tensor, {shown(program.tensor_name[results[tightest]])}"
+            demands.append(Demand(data, f"one of {names}", f"the largest of {names} of {chip.name!r}", needed, room))
+    return tuple(demands)
+
+
+def amount(number: int, room: int) -> str:
+    """Return bytes in GiB or KiB with a tenth, whichever suits the room."""
+    scale, unit = (2**30, "GiB") if room >= 2**30 else (2**10, "KiB")
+    return f"{number / scale:,.1f} {unit}"

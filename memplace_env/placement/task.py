@@ -16,7 +16,7 @@ from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
-from memplace_env.placement.roles import allowed_levels
+from memplace_env.placement.roles import Demand, allowed_levels, demands_of
 from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.program.program_arrays import frozen
@@ -61,8 +61,13 @@ class Task:
 
     @property
     def fits(self) -> bool:
-        """True if the backing memory holds the program, see `Program.footprint`."""
-        return self.program.footprint <= self.accelerator.levels[-1].capacity_bytes
+        """True if the memories hold the program, see `demands`; false says that no plan can run."""
+        return all(demand.is_met for demand in self.demands)
+
+    @cached_property
+    def demands(self) -> tuple[Demand, ...]:
+        """Bytes that the memories have to hold at once, see `roles.demands_of`."""
+        return demands_of(self)
 
     @property
     def streams_weights(self) -> bool:

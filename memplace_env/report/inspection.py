@@ -27,10 +27,10 @@ class Extreme(NamedTuple):
     """The program with all uses served by one level, as if everything fitted.
 
     Attributes:
-        level: its name.
+        level: its name; where not all may lie there, words for the level that each tensor has instead.
         time_ps: int64[T], time of each op.
         memory_bound: bool[T], ops whose port time is more than their work, see `Costs.memory_binds`.
-        carried_ps: int64[T], time of the level's port that the uses of each op take.
+        carried_ps: int64[T], time of the ports that the uses of each op take.
         ideal_ps: int64[T], the same by the roofline, where each byte is moved once at full bandwidth.
     """
 
@@ -210,17 +210,18 @@ def inspect_task(task: Task, dims: tuple[str, ...] | None = None) -> Inspection:
     op_bytes = np.zeros(program.num_ops, dtype=np.int64)
     np.add.at(op_bytes, program.use_op, program.use_bytes)
     ideal = costs_of(Roofline(), program, replace(chip, systolic=None))
-    extremes = (_extreme(task, ideal, level) for level in (task.backing, 0))
+    slowest, fastest = task.backing - task.allowed[:, ::-1].argmax(axis=1), task.allowed.argmax(axis=1)
+    extremes = _extreme(task, ideal, slowest, "slowest"), _extreme(task, ideal, fastest, "fastest")
     return Inspection(task, dims, task.costs.work_ps, ideal.compute_ps, op_bytes, *extremes)
 
 
-def _extreme(task: Task, ideal: Costs, level: int) -> Extreme:
+def _extreme(task: Task, ideal: Costs, level: Ints, which: str) -> Extreme:
     program, costs = task.program, task.costs
-    everywhere = np.full(program.num_uses, level, dtype=np.int8)
-    used, least = (used_by_level(program.use_ptr, everywhere, arrays.use_ps) for arrays in (costs, ideal))
+    served = level[program.use_tensor].astype(np.int8)
+    used, least = (used_by_level(program.use_ptr, served, arrays.use_ps) for arrays in (costs, ideal))
     times = op_times(costs, used)
-    name, memory_bound = task.accelerator.levels[level].name, costs.memory_binds(times.memory_ps)
-    return Extreme(name, times.op_ps, memory_bound, used[:, level], least[:, level])
+    alike = task.accelerator.levels[served[0]].name if (served == served[0]).all() else f"the {which} allowed"
+    return Extreme(alike, times.op_ps, costs.memory_binds(times.memory_ps), used.sum(axis=1), least.sum(axis=1))
 
 
 def _extreme_json(extreme: Extreme) -> dict[str, Any]:
@@ -270,9 +271,9 @@ def _totals(inspection: Inspection) -> Table:
     for name, peak in inspection.other_peaks().items():
         add_row(table, f"  {name}", size(peak))
     add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
-    fit = "fits" if inspection.task.fits else "does not fit"
-    room = f"{size(program.footprint)} of {size(levels[-1].capacity_bytes)}"
-    add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
+    for demand in inspection.task.demands:
+        fit = "fits" if demand.is_met else "does not fit"
+        add_row(table, f"room in {demand.memories}", f"{fit}: {size(demand.needed)} of {size(demand.room)}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
     everything = np.ones(program.num_ops, dtype=bool)
