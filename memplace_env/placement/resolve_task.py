@@ -163,8 +163,9 @@ def resolve_task(
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
     synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
-    if synthetic and costs is None:
-        costs = "roofline"
+    if synthetic:  # under these settings optima are planted
+        costs = "roofline" if costs is None else costs
+        alignment, io_level = alignment or 1, io_level or BACKING
     black_box = resolve_simulator(simulator)
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}

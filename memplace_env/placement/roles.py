@@ -76,6 +76,12 @@ def next_levels(allowed: Allowed) -> NDArray[np.int64]:
     return found
 
 
+def asked_levels(allowed: Allowed) -> NDArray[np.int64]:
+    """Return int64[K, L], the level that a request for each one begins with: `next_levels`, or the slowest allowed."""
+    slowest = allowed.shape[1] - 1 - allowed[:, ::-1].argmax(axis=1)
+    return np.minimum(next_levels(allowed), slowest[:, None])
+
+
 def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     """Return the costs with uses that the backing memory must not serve at `PENALTY_PS` together, or as they are."""
     forbidden = ~allowed[program.use_tensor, -1]

@@ -22,7 +22,7 @@ from memplace_env._lib.foreign import described, shown
 from memplace_env.envs.many.setting import FIELDS, Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import SPLITS, Split, chip_split, group_of, group_split
-from memplace_env.machine.accelerator import accelerator_names, is_shipped, load_accelerator
+from memplace_env.machine.accelerator import STREAMED, accelerator_names, is_shipped, load_accelerator
 from memplace_env.placement.synthetic import TOPOLOGIES
 
 SYNTHETIC: Final = "synthetic"
@@ -127,7 +127,7 @@ class SplitDraws:
 class SyntheticDraws:
     """Endless programs with a planted optimum, see `placement.synthetic.planted`.
 
-    A chip, uniform over those of the formulation (of the game on their streamed copies); a topology, uniform; the
+    A chip, uniform over those of the formulation's splits (of the game on their streamed copies); a topology, uniform; the
     number of ops, log-uniform in 8..128, or up to where the backing memory is sure to hold the program; the share of
     hot ops, uniform in [0.3, 0.9]; and a seed below 2**32.
     """
@@ -135,7 +135,8 @@ class SyntheticDraws:
     planted = True
 
     def __init__(self, formulation: Formulation) -> None:
-        chips = map(load_accelerator, accelerator_names())
+        known = {setting.accelerator.removesuffix(STREAMED) for setting in known_settings(Formulation.ONE_SHOT)}
+        chips = [load_accelerator(name) for name in accelerator_names() if name in known]
         self._game = formulation is Formulation.GAME
         self._chips = tuple(
             (chip.streamed() if self._game else chip).name for chip in chips if not self._game or chip.num_levels == 2

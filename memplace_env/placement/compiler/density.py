@@ -74,7 +74,7 @@ def density_levels(
     held = task.program.tensor_bytes * (last - first + 1.0) ** variant.life
     level = np.full(task.program.num_tensors, backing)
     for fast in range(backing):
-        free = task.program.is_placeable & (level == backing)
+        free = task.allowed[:, fast] & task.program.is_placeable & (level == backing)
         alone = -trials.moves(level)[:, fast]
         missing = trials.moves(np.where(free, fast, level))[:, backing]
         saved = (1 - variant.missing) * alone + variant.missing * missing
@@ -119,7 +119,7 @@ def fastest_plan(task: Task, plans: list[MemoryPlan]) -> MemoryPlan:
 
 def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64], in_place: bool) -> Ints:
     """Return `level` int[K] with tensors of a score above 0 moved from the backing memory to the level `fast`."""
-    gains = np.flatnonzero(task.program.is_placeable & (level == task.backing) & (score > 0))
+    gains = np.flatnonzero(task.allowed[:, fast] & task.program.is_placeable & (level == task.backing) & (score > 0))
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
     order = gains[np.argsort(-score[gains], kind="stable")]
     pairs = pairs_of_tensors(task.program, in_place)

@@ -12,7 +12,7 @@ from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
 from memplace_env.placement.compiler.in_place import Pairs, pairs_of
-from memplace_env.placement.roles import next_levels
+from memplace_env.placement.roles import asked_levels, next_levels
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -74,6 +74,7 @@ class Schedule(NamedTuple):
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes, whole units of the alignment.
+        asked_level: int64[K, L], the level that a request for each one begins with, see `roles.asked_levels`.
         next_level: int64[K, L], of the levels that a tensor may lie in the fastest from each one on.
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: uint32[T + 1].
@@ -96,6 +97,7 @@ class Schedule(NamedTuple):
     live_start: Ints
     live_end: Ints
     capacity: Ints
+    asked_level: Ints
     next_level: Ints
     any_reserved: bool
     use_ptr: NDArray[np.uint32]
@@ -113,7 +115,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     "results-before-weights" differ in which come first within an op. "all-weights-first" puts every resident weight
     before any result (streamed weights, which need time to arrive, always keep their turn); "all-results-first" puts
     every result before any weight; "by-size" does so too, with results by falling size and resident weights by the
-    time that a byte of them saves. Unless `in_place`, every result has bytes of its own.
+    time that a byte of them saves. Results that may not lie in the backing memory come before everything else. Unless
+    `in_place`, every result has bytes of its own.
     """
     program, costs = task.program, task.costs
     items = np.flatnonzero(program.is_placeable)
@@ -123,6 +126,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
         turn = np.where(weight, turn if task.streams_weights else program.num_ops, 0)
     elif order == "all-weights-first" and not task.streams_weights:
         turn = np.where(weight, 0, turn)
+    must = task.must_leave[items] & ~weight
+    turn = np.where(must, 0, turn)
     urgency = np.zeros(len(items))
     if order == "by-size":
         urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
@@ -134,7 +139,7 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence],
-        in_order=order != "by-size" and not len(pairs.giver),
+        in_order=order != "by-size" and not len(pairs.giver) and len(np.unique(must[~weight])) < 2,
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
         by_rank=by_rank,
         blocks=blocks,
@@ -145,6 +150,7 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
         live_start=program.live_start,
         live_end=program.live_end,
         capacity=task.capacities,
+        asked_level=asked_levels(task.allowed),
         next_level=next_levels(task.allowed),
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.uint32),

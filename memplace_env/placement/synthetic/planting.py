@@ -16,6 +16,7 @@ import numpy as np
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
+from memplace_env.machine.accelerator.accelerator import KINDS
 from memplace_env.machine.costs import Roofline, op_times
 from memplace_env.placement.synthetic.random_programs import MOST_OPS, SEEDS, TOPOLOGIES, Wiring
 from memplace_env.program.builder import ProgramBuilder
@@ -61,6 +62,10 @@ def planted(
             f"hot={hot}, seed={seed}."
         )
     chip = load_accelerator(accelerator)
+    if any(level.holds != KINDS for level in chip.levels):
+        raise WorkloadError(
+            f"Programs are planted on chips whose memories hold weights and results, not {chip.name!r}."
+        )
     rng = np.random.default_rng(seed)
     wiring = TOPOLOGIES[topology](ops)
     level = np.where(rng.random(ops) < hot, rng.integers(0, chip.backing, ops), chip.backing)
