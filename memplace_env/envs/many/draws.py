@@ -127,9 +127,9 @@ class SplitDraws:
 class SyntheticDraws:
     """Endless programs with a planted optimum, see `placement.synthetic.planted`.
 
-    A chip, uniform over those of the formulation's splits (of the game on their streamed copies); a topology, uniform; the
-    number of ops, log-uniform in 8..128, or up to where the backing memory is sure to hold the program; the share of
-    hot ops, uniform in [0.3, 0.9]; and a seed below 2**32.
+    A chip, uniform over those of the splits (of the game on their streamed copies); a topology, uniform; the number of
+    ops, log-uniform in 8..128, or up to where the backing memory is sure to hold the program; the share of hot ops,
+    uniform in [0.3, 0.9]; and a seed below 2**32.
     """
 
     planted = True
