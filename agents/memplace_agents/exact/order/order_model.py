@@ -159,7 +159,7 @@ class _Builder:
     def _capacity(self, level: int) -> None:
         """Add w, y and v of a level, and its rows of the ops that could overflow."""
         task, freedom, x = self.task, self.freedom, self.static.column[:, level]
-        capacity = int(task.capacities[level])
+        capacity = task.accelerator.levels[level].capacity_bytes
         size, stays = task.program.tensor_bytes * (CAPACITY / capacity), is_resident(task) & (x >= 0)
         stands = self.stands & (x >= 0)
         held = self._columns(1)
