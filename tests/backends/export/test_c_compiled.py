@@ -143,7 +143,9 @@ def test_a_program_reads_results_in_place(compiler: str, tmp_path: Path) -> None
     header = text_of(make_task(in_place.chain(), machine()), plan)
     fields = {name: names for name, names in FIELDS.items() if name != "copies"}  # of which it has none
     said = json.loads(compiled(compiler, tmp_path, printer(fields), header))
-    found = [[use[:3] for use in said["uses"][first : first + count] if use[1] == 0] for *_, first, count in said["ops"]]
+    found = [
+        [use[:3] for use in said["uses"][first : first + count] if use[1] == 0] for *_, first, count in said["ops"]
+    ]
     a, b, c, d = in_place.A, in_place.B, in_place.C, in_place.D
     assert found == [[[a, 0, 0]], [[a, 0, 0], [b, 0, 0], [c, 0, 40]], [[b, 0, 0], [c, 0, 40], [d, 0, 40]], [[d, 0, 40]]]
     assert "op writes it over that operand" in header
