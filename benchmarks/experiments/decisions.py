@@ -34,7 +34,7 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
     "order in place": {"free": True, "in_place": "rows"},
 }
 GAMES: Final = 9
-"""Of the games, in the order in which they are registered, one in so many is measured: twelve. Our choice."""
+"""One in so many games, in the order in which they are registered, is measured: twelve. Our choice."""
 GAME_WORK: Final = 30.0
 """Most work of the exact agent in a game."""
 MOST_MACS: Final = 2e10

@@ -105,7 +105,7 @@ def said(value: object) -> object:
 
 
 def test_what_is_true_in_every_order_is_noticed_when_it_is_broken() -> None:
-    """What may be alive in some order is among `always` and `maybe`; costs are made anew, and foreign ones refused."""
+    """Tensors alive in some order are among `always` and `maybe`; costs are made anew, and foreign ones refused."""
     cases: list[Case] = []
     for task in small(12, weights="streamed") + small(4):
         free, program = freedom_of(task), task.program
@@ -277,7 +277,7 @@ class Seconds:
 
 
 def test_the_search_for_an_order_is_noticed_when_it_is_broken() -> None:
-    """What is searched, and when it ends, with a proof, with annealing, and with seconds instead of work."""
+    """The search ends after a proof, after annealing, and after seconds instead of work."""
     tasks = [*small(2, 6, tight=True), *small(1, 5, levels=3)]
     gaps = [(task, proof(order_model, task, 9), best_ps(task)) for task in small(24, 6, ops=6)]
     loose = [task for task, (bound, *_), own in gaps if bound < 0.95 * own][:1]
@@ -331,7 +331,7 @@ def test_the_search_for_an_order_is_noticed_when_it_is_broken() -> None:
 
 
 def test_chains_of_results_in_place_are_noticed_when_they_are_broken() -> None:
-    """Where each finds a place, the plan can run."""
+    """Plans can run in which each block finds a place."""
     cases: list[Case] = []
     tasks = [*small(12, 9, ops=7), *small(8, 9, ops=7, levels=3), *small(2, weights="streamed")]
     for seed, task in enumerate([*tasks, *small(12, 14, share=0.7)]):
