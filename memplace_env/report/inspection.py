@@ -145,7 +145,7 @@ class Inspection(NamedTuple):
             "output_bytes": program.bytes_of(TensorKind.OUTPUT),
             "peak_live_bytes": int(program.live_bytes.max()),
             **{f"peak_live_bytes_{name.replace(' ', '_')}": peak for name, peak in self.other_peaks().items()},
-            "footprint_bytes": program.footprint,
+            "footprint_bytes": self.task.footprint,
             "fits": self.task.fits,
             "moved_bytes": int(self.op_bytes.sum()),
             "intensity": self.intensity,
@@ -271,7 +271,7 @@ def _totals(inspection: Inspection) -> Table:
         add_row(table, f"  {name}", size(peak))
     add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
     fit = "fits" if inspection.task.fits else "does not fit"
-    room = f"{size(program.footprint)} of {size(levels[-1].capacity_bytes)}"
+    room = f"{size(inspection.task.footprint)} of {size(levels[-1].capacity_bytes)}"
     add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
