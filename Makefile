@@ -13,8 +13,8 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 
 .PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz tables zoo clean
 
-run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
-	.venv/bin/memplace solve BERT --agent auto --agent egrl
+run: .venv/run  ## the main job: the best plan of BERT as EGRL has it, proven, beside EGRL's; with picture and trace
+	.venv/bin/memplace solve MemPlace-BERT-v0 --agent auto --agent egrl
 
 # Side by side, as types take a minute of one core.
 test: .venv/dev  ## style, types and the tests, slow ones too, with a quarter of the examples

@@ -32,13 +32,14 @@ import memplace_agents
 from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
 from memplace_agents.learning.training import one_thread
 from memplace_env._lib.threads import available_cores
+from memplace_env.envs.registration import Formulation
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 BATCH = 4096
 GAME_SETTING = {
@@ -46,8 +47,7 @@ GAME_SETTING = {
     "batch": 64,
     "dims": {"sequence": 384},
     "costs": "roofline",
-    "in_place": "none",
-    "patterns": "off",
+    **as_written(Formulation.GAME.traits.accelerator),
 }
 README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}
 README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
@@ -163,7 +163,7 @@ def event_ms(workload: str, chip: str, **settings: Any) -> float:
 
     It should be at most 1 ms for BERT and 0.1 ms for ResNet50; our choice.
     """
-    task = resolve_task(workload, chip, **settings, **AS_WRITTEN)
+    task = resolve_task(workload, chip, **settings, **as_written(chip))
     simulator, plan, rounds = EventSimulator(), native_plan(task), []
     for _ in range(6):  # the first compiles
         begin = time.process_time()

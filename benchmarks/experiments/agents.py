@@ -1,4 +1,4 @@
-"""Agents by the command line at its defaults: `memplace solve PROGRAM --agent density-greedy --agent ...`.
+"""Agents by the command line at its defaults: `memplace solve MemPlace-PROGRAM-v0 --agent density-greedy --agent ...`.
 
 Every agent has the default budget of 4,000 plans and seed 0, and the chip's own costs.
 """
@@ -12,6 +12,7 @@ import tempfile
 
 from benchmarks.harness import Experiment, Records, heads, table
 from benchmarks.ledger import Record
+from memplace_env.envs.registration import Formulation
 
 PROGRAMS = ("ResNet50", "BERT", "AlexNet")
 AGENTS = ("density-greedy", "best-rule", "random", "greedy-dp", "local-search", "cross-entropy", "egrl", "exact")
@@ -20,7 +21,8 @@ AGENTS = ("density-greedy", "best-rule", "random", "greedy-dp", "local-search", 
 def measure(run: Record) -> Record:
     """Return speed-ups over native of all agents, and of the proven bound, on a program."""
     agents = [word for name in AGENTS for word in ("--agent", name)]
-    command = [sys.executable, "-m", "memplace", "solve", run["program"], *agents, "--json", "--out"]
+    env_id = Formulation.ONE_SHOT.traits.env_id(run["program"])
+    command = [sys.executable, "-m", "memplace", "solve", env_id, *agents, "--json", "--out"]
     with tempfile.TemporaryDirectory() as folder:
         printed = subprocess.run([*command, folder], check=True, stdout=subprocess.PIPE, text=True).stdout
     result = json.loads(printed)

@@ -23,6 +23,7 @@ from memplace_env.placement.compiler import native_report
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator
 from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.model_file import as_written
 from memplace_env.program.program import Program
 
 TPU_LIKE = ROOT / "benchmarks" / "data" / "zigzag-tpu-like.toml"
@@ -80,7 +81,7 @@ class Anchor(NamedTuple):
 
 def edge_tpu_ms(workload: str | Path, model: CostModel) -> float:
     """Return the latency on edge-tpu under the native compiler's plan."""
-    return native_report(resolve_task(workload, "edge-tpu", costs=model, patterns="off")).latency_s * 1e3
+    return native_report(resolve_task(workload, "edge-tpu", costs=model, **as_written("edge-tpu"))).latency_s * 1e3
 
 
 def _nnp_i(tops: int, source: str) -> Anchor:

@@ -29,7 +29,7 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan, evaluate_plans
 from memplace_env.placement.validation.validator import violations
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 RANDOM_PLANS = 200
 SECONDS = 4.0
@@ -64,7 +64,8 @@ def settings(records: Records = ()) -> list[Record]:
 def measure(run: Record) -> Record:
     """Return latencies under tiled costs, in seconds, and the rank correlation of random plans under both models."""
     make, settings = ENVS[run["formulation"]], {key: run[key] for key in SETTING if key in run}
-    tiled, roofline = (make(**settings, costs=model, **AS_WRITTEN) for model in ("tiled", "roofline"))
+    settings |= as_written(settings["accelerator"])
+    tiled, roofline = (make(**settings, costs=model) for model in ("tiled", "roofline"))
     chosen = {env: memplace_agents.Exact().solve(env, time_limit=run["seconds"]) for env in (tiled, roofline)}
     taken = _taken_over(tiled, chosen[roofline].plan)
     plans, cheap_s = _random_plans(tiled), _cheap_s(tiled)

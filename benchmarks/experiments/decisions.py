@@ -20,6 +20,7 @@ from memplace_agents.exact.order.order_search import find_order
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.program.model_file import as_written
 
 SHARE: Final = 0.1
 WORK: Final = 20.0
@@ -45,8 +46,8 @@ def measure(run: Record) -> Record:
     """Return the run's setting with the plan's latency, its bound, and the processor seconds of the search."""
     traits, choice = Formulation.ONE_SHOT.traits, dict(CHOICES[run["choice"]])
     free = choice.pop("free", False)
-    kwargs = {"workload": run["name"], "accelerator": traits.accelerator, "in_place": "none", "patterns": "off"}
-    task = resolve_task(**{**kwargs, **traits.settings[run["name"]], **choice})
+    setting = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
+    task = resolve_task(**{**as_written(setting["accelerator"]), **setting, **choice})
     began = time.process_time()
     if free:
         found = find_order(task)

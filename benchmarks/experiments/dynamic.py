@@ -17,7 +17,7 @@ from benchmarks.ledger import SETTING, Record
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import ONE_SHOT, Formulation
 from memplace_env.machine.accelerator import load_accelerator
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 PROOF_SECONDS: Final = 20.0
 """Time limit of each static optimum."""
@@ -39,7 +39,7 @@ def settings(records: Records = ()) -> list[Record]:
 
 def measure(run: Record) -> Record:
     """Return a run's setting with latencies in seconds: native, the static optimum and the plan with copies."""
-    env = OneShotEnv(**{key: run[key] for key in SETTING if key in run}, **AS_WRITTEN)
+    env = OneShotEnv(**{key: run[key] for key in SETTING if key in run}, **as_written(run["accelerator"]))
     static = memplace_agents.Exact().solve(env, time_limit=PROOF_SECONDS)
     dynamic = memplace_agents.ExactDynamic().solve(env, time_limit=run["seconds"])
     assert static.report is not None

@@ -44,7 +44,7 @@ from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Me
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 Env = OneShotEnv | MallocGameEnv
 
@@ -179,7 +179,8 @@ def mechanisms_of(case: Case) -> Mechanisms:
 def env_of(case: Case) -> Env:
     """Return the environment of a case."""
     simulator = EventSimulator(mechanisms=mechanisms_of(case))
-    task = resolve_task(**settings_of(case), **AS_WRITTEN, simulator=simulator)
+    settings = settings_of(case)
+    task = resolve_task(**settings, **as_written(settings["accelerator"]), simulator=simulator)
     return MallocGameEnv(task) if case.formulation == Formulation.GAME else OneShotEnv(task)
 
 

@@ -23,7 +23,7 @@ from memplace_env.backends.ort.source import source_of
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 from memplace_env.program.program import TensorKind
 
 NETWORKS = (
@@ -40,7 +40,7 @@ RUNS = 15
 @cache
 def executor_of(network: str, chip: str) -> Executor:
     """Return the network's executor on the chip, prepared once per process."""
-    return Executor(resolve_task(network, chip, **AS_WRITTEN))
+    return Executor(resolve_task(network, chip, **as_written(chip)))
 
 
 def measure(setting: Record) -> Record:
@@ -92,7 +92,7 @@ def speed(setting: Record) -> Record:
 
     It needs a process of its own, as it measures the peak of memory.
     """
-    task = resolve_task(setting["network"], setting["chip"], **AS_WRITTEN)
+    task = resolve_task(setting["network"], setting["chip"], **as_written(setting["chip"]))
     before = peak_mb()
     executor = Executor(task)
     executed = executor.run(native_plan(task), inferences=RUNS)

@@ -16,7 +16,7 @@ from benchmarks.ledger import SETTING, Record
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import GAME, Formulation
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 from memplace_env.report.plans.headlines import stall_note
 from memplace_leaderboard.suite import load_suite
 
@@ -57,7 +57,8 @@ def solver_of(name: str) -> memplace_agents.Agent[Any]:
 def measure(run: Record) -> Record:
     """Return a run's setting with its latency, its bound, its seconds and its stalls."""
     _load_compiled_code()
-    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run}, **AS_WRITTEN)
+    chip = run.get("accelerator", Formulation.GAME.traits.accelerator)
+    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run}, **as_written(chip))
     limit, seed = run["seconds"], run["seed"]
     solution = solver_of(run["solver"]).solve(env, budget=ENDLESS, time_limit=limit, seed=seed)
     assert solution.report is not None

@@ -28,7 +28,7 @@ from memplace_env.envs.splits import FORMULATIONS, SPLITS, chip_split, group_of,
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.program.frontends.onnx import model_dims
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 from memplace_env.program.zoo import zoo_names, zoo_path
 
 LEAST = 0.01
@@ -75,7 +75,7 @@ def measure(record: Record) -> Record:
     setting = {key: record[key] for key in KEY[1:] if key in record}
     one_shot = record["formulation"] == Formulation.ONE_SHOT
     try:
-        env: Any = (OneShotEnv if one_shot else MallocGameEnv)(**setting, **AS_WRITTEN)
+        env: Any = (OneShotEnv if one_shot else MallocGameEnv)(**setting, **as_written(setting["accelerator"]))
         if env.program.num_ops > MOST_OPS:
             return {**record, "refused": f"{env.program.num_ops} ops"}
         backing = all_backing_report(env.task).latency_s

@@ -20,6 +20,7 @@ from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.model_file import as_written
 from memplace_env.program.program import Program
 
 PUBLISHED = {48: 3600.0, 85: 5289.75}
@@ -67,7 +68,7 @@ BRACKET = (
 @cache
 def resnet50(batch: int) -> Program:
     """Return ResNet-50 in int8 as the chip's compiler fuses it."""
-    return resolve_workload("ResNet50", batch=batch, dtype="int8", fusion=load_accelerator("nnp-i").fusion)
+    return resolve_workload("ResNet50", batch=batch, dtype="int8", **as_written("nnp-i"))
 
 
 def group_of(chip: Accelerator, mode: Mode) -> Accelerator:

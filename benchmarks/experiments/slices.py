@@ -24,7 +24,7 @@ from memplace_env._lib.errors import MemPlaceError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import accelerator_names
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 KEY: Final = ("table", "name", "accelerator", "slices")
 CURVE: Final = (*SHOWN, "InceptionV3", "ALBERT")
@@ -58,14 +58,14 @@ def measure(run: Record) -> Record:
                 workload=run["name"],
                 accelerator=run["accelerator"],
                 slices=run["slices"],
-                **AS_WRITTEN,
+                **as_written(run["accelerator"]),
             )
         except MemPlaceError as error:
             return {**run, "refused": str(error)}
         return {**run, **_problem(env), **_solved(env, "density", memplace_agents.DensityGreedy())}
     traits = Formulation.ONE_SHOT.traits
     settings = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
-    env = OneShotEnv(**settings, slices=run["slices"], **AS_WRITTEN)
+    env = OneShotEnv(**settings, slices=run["slices"], **as_written(settings["accelerator"]))
     cheap = _solved(env, "density", memplace_agents.DensityGreedy())
     return {**run, **_problem(env), **cheap, **_solved(env, "exact", memplace_agents.Exact(), time_limit=SECONDS)}
 

@@ -44,7 +44,7 @@ from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import model_dims
-from memplace_env.program.model_file import AS_WRITTEN, format_of
+from memplace_env.program.model_file import as_written, format_of
 from memplace_env.program.zoo import zoo_names, zoo_path
 from memplace_leaderboard.suite import LEAST_GAIN
 
@@ -140,7 +140,8 @@ def contended(candidate: Record, dtype: str, dims: dict[str, int]) -> list[int]:
     if candidate["formulation"] != Formulation.GAME:
         return []
     chip = load_accelerator(candidate["accelerator"])
-    single = resolve_workload(candidate["workload"], batch=1, dims=dims or None, dtype=dtype, fusion=chip.fusion)
+    written = as_written(chip.name)
+    single = resolve_workload(candidate["workload"], batch=1, dims=dims or None, dtype=dtype, **written)
     alive = int(single.live_bytes.max()) / chip.levels[0].capacity_bytes
     batches = [2 ** max(round(math.log2(times / alive)), 0) for times in CONTENTION]
     return list(dict.fromkeys(batch for batch in batches if batch not in GRID[Formulation.GAME][chip.name][1]))
@@ -204,7 +205,7 @@ def measure(candidate: Record) -> Record:
 
 def _measure_one_shot(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = OneShotEnv(**setting, **AS_WRITTEN)
+    env = OneShotEnv(**setting, **as_written(setting["accelerator"]))
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     native, (cheap, cheap_s) = env.problem.native_report, best_cheap(env)
@@ -224,7 +225,7 @@ def _measure_one_shot(setting: Record, enough: float) -> Record:
 
 def _measure_game(setting: Record, enough: float) -> Record:
     """Return the record of a setting; nothing is searched if the bound leaves a headroom below `enough`."""
-    env = MallocGameEnv(**setting, **AS_WRITTEN)
+    env = MallocGameEnv(**setting, **as_written(setting["accelerator"]))
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     cheap, cheap_s = best_cheap(env)

@@ -14,7 +14,7 @@ from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -115,6 +115,24 @@ def baseline_of(env: Env) -> EvaluatedPlan:
     from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 
     return (all_backing_baseline if env.formulation is Formulation.GAME else native_baseline)(env.task)
+
+
+def note_registered(env: Env, env_id: str, flags: ModelFlags) -> None:
+    """Write a line to stderr on whether the environment is the registered problem, if not with both baselines.
+
+    Slices, orders and simulators, with which the problem is another in any case, go without.
+    """
+    if (flags.slices, flags.order, flags.simulator) != (None, None, None):
+        return
+    from memplace_env.report.quantities import seconds
+
+    other = make_env(*ModelFlags(costs=flags.costs).of_id(env_id), env.formulation)
+    if other.task.program.sha256 == env.task.program.sha256:
+        note(f"This is the registered problem, {env_id}.")
+        return
+    there, here = baseline_of(other), baseline_of(env)
+    times = f"{there.name} {seconds(there.report.latency_s)}, here {seconds(here.report.latency_s)}"
+    note(f"{env_id}, the registered problem, is another graph: {times}.")
 
 
 def _made(env_id: str, arguments: dict[str, Any]) -> Env:
@@ -310,33 +328,46 @@ class ModelFlags:
         )
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
-        """Return the model and the settings of its registered environment, if it has one and no flag replaces them.
+        """Return the program and its settings: of an id all that it is registered with, of a name its id's sizes.
+
+        The name of a model with an id on the chip stands for that model at the id's batch, dims and dtype, unless a
+        flag is about them, with the chip's defaults for all that its compiler decides.
 
         Raises:
             MemPlaceError: if the model is an id, see `of_id`, that cannot be played in the formulation.
         """
         traits = posed_by(model, formulation).traits
         if is_env_id(model):
-            return self.of_id(model)
+            name, flags = self.of_id(model)
+            graph = {"fusion": flags.fusion, "patterns": flags.patterns, "in place": flags.in_place}
+            shown = [f"{setting} {value}" for setting, value in graph.items() if value]
+            if shown:
+                note(f"{model}, the registered problem: {name} with {', '.join(shown)}.")
+            return name, flags
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        typed = (
-            self.batch, self.dims, self.dtype, self.fusion, self.patterns, self.trips, self.values, self.cut,
-            self.aliases,
-        )  # fmt: skip
+        env_id = self.id_named(model, formulation)
+        if env_id is None:
+            return model, flags
+        named = settings_of_id(env_id)
+        name, sizes = named["workload"], {key: named[key] for key in ("batch", "dims", "dtype") if key in named}
+        shown = [f"batch {sizes['batch']}"] if "batch" in sizes else []
+        shown += [f"{dim} {size}" for dim, size in sizes.get("dims", {}).items()]
+        shown += [sizes["dtype"]] if "dtype" in sizes else []
+        if shown:
+            note(f"{name} at the sizes of {env_id}: {', '.join(shown)} (--batch, --dim, --dtype override).")
+        return name, replace(flags, **sizes)
+
+    def id_named(self, model: str, formulation: Formulation) -> str | None:
+        """Return the id whose program and chip a model's name and these flags name; None if a flag is about sizes."""
+        traits = formulation.traits
+        if {self.batch, self.dtype, self.trips, self.cut} != {None} or self.dims or self.values or self.aliases:
+            return None
+        chip = self.accelerator or traits.accelerator
         for key, settings in traits.settings.items():
-            named = {"workload": key, "accelerator": traits.accelerator, **AS_WRITTEN, **settings}
-            name = named.pop("workload")
-            meant = model.lower() in (name.lower(), key.lower())
-            if meant and named["accelerator"] == flags.chip and typed == (None,) * len(typed):
-                shown = [f"batch {named['batch']}"] if "batch" in named else []
-                shown += [f"{dim} {n}" for dim, n in named.get("dims", {}).items()]
-                shown += [named["dtype"]] if "dtype" in named else []
-                if shown:
-                    overriding = "--batch, --dim, --dtype, --fusion override"
-                    note(f"{name} with its registered settings: {', '.join(shown)} ({overriding}).")
-                given = {key: value for key, value in vars(self).items() if key in AS_WRITTEN and value is not None}
-                return name, replace(flags, **named | given)
-        return model, flags
+            names = (key.lower(), settings.get("workload", key).lower())
+            if model.lower() in names and settings.get("accelerator", traits.accelerator) == chip:
+                return traits.env_id(key)
+        return None
 
     def of_id(self, model: str) -> tuple[str, ModelFlags]:
         """Return the program of an environment's id and its settings, single ones replaced by these flags.
@@ -375,7 +406,7 @@ class ModelFlags:
         from memplace_env.machine.accelerator import is_shipped
 
         written: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
-        written |= {name: plan.settings.get(name, value) for name, value in AS_WRITTEN.items()}
+        written |= {name: plan.settings.get(name, value) for name, value in as_written(plan.accelerator).items()}
         for name, kind in _WRITTEN.items():
             if written[name] is not None and not isinstance(written[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {written[name]!r}, which no memplace wrote.")

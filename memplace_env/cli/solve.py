@@ -11,7 +11,15 @@ import typer
 from memplace_env._lib.errors import AgentError
 from memplace_env.cli.agent_choice import choose_agent, default_agents
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, baseline_of, make_env, model_flags, posed_by
+from memplace_env.cli.model_flags import (
+    ModelFlags,
+    baseline_of,
+    is_env_id,
+    make_env,
+    model_flags,
+    note_registered,
+    posed_by,
+)
 from memplace_env.cli.shared_options import (
     BudgetFlag,
     FolderFlag,
@@ -40,6 +48,13 @@ def solve(
     *,
     flags: ModelFlags,
     played: FormulationFlag = None,
+    minimize: Annotated[
+        Literal["latency", "memory"],
+        typer.Option(
+            "--minimize",
+            help="latency, or memory: the smallest fastest level that holds all inner results, with a proof.",
+        ),
+    ] = "latency",
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,6 +96,15 @@ def solve(
     if workers > 1 and flags.simulator is None:
         raise AgentError("--workers needs --simulator, whose work it divides; without one all cores are in use anyway.")
     formulation = posed_by(model, Formulation(played) if played else None)
+    if minimize == "memory":
+        refused = {"--agent": agent, "--time-limit": time_limit, "--simulator": flags.simulator}
+        refused |= {"--formulation": formulation is not Formulation.ONE_SHOT, f"--order {FREE}": flags.order == FREE}
+        for flag in (flag for flag, value in refused.items() if value):
+            raise AgentError(f"--minimize memory asks for addresses alone, so {flag} cannot apply; leave it out.")
+        from memplace_env.cli.solve_memory import solve_memory
+
+        solve_memory(*flags.registered(model), out, force, json)
+        return
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)
@@ -93,6 +117,7 @@ def solve(
 
     if out is not None:
         check_folder(out)
+    typed, env_id = model, flags.id_named(model, formulation)
     model, flags = flags.registered(model, formulation)
     order = None
     if flags.order == FREE:
@@ -102,10 +127,14 @@ def solve(
         order = search_order(make_env(model, flags, formulation).task, time_limit)
         flags = replace(flags, order=None if order.order is None else order.order.tolist())
     env = make_env(model, flags, formulation)
+    if env_id is not None:
+        note_registered(env, env_id, flags)
     names = [spec.name for spec in specs]
     best_of_all = DEFAULTS[formulation] in names
     named = () if best_of_all else dict.fromkeys(names)
-    path = out or default_folder(model, env.accelerator.name, flags.other_simulator, named)
+    path = out or default_folder(
+        typed if is_env_id(typed) else model, env.accelerator.name, flags.other_simulator, named
+    )
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
     given = {"tie_break": tie_break, "machine": machine}

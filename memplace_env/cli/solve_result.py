@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ from memplace_env.report.style import to_png
 from memplace_env.report.timeline.trace import trace_json
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from memplace_agents import Agent, Solution
     from memplace_agents.exact.order.order_search import FoundOrder
     from memplace_env.cli.model_flags import Env
@@ -60,11 +63,7 @@ class Result(SolutionSet):
         """Return the memory map as a PNG file; None if it cannot be drawn."""
         from memplace_env.report.plans.memory_map import memory_map
 
-        try:
-            return to_png(memory_map(self.env.task, self.evaluated, self.baseline))
-        except VisualizationError as error:
-            note(f"No picture: {error}")
-            return None
+        return drawn(lambda: memory_map(self.env.task, self.evaluated, self.baseline))
 
     def trace(self) -> str:
         """Return the plan's run as a trace for Perfetto."""
@@ -145,6 +144,15 @@ class Result(SolutionSet):
         names = {agent_of(faster, self.formulation): None, DEFAULTS[self.formulation]: None}
         agents = " or ".join(f"--agent {name}" for name in names if name and name not in self.solutions)
         return f"The plan of {faster} takes {seconds(latency_s)}, {saved} less; pass {agents} to write one as fast."
+
+
+def drawn(draw: Callable[[], Figure]) -> bytes | None:
+    """Return a figure as a PNG file; None, with a note, if it cannot be drawn."""
+    try:
+        return to_png(draw())
+    except VisualizationError as error:
+        note(f"No picture: {error}")
+        return None
 
 
 _BUDGET = 1000

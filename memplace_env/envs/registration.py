@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 _IDS: dict[str, Any] = json.loads(files("memplace_env.envs").joinpath("ids.json").read_text("utf-8"))
 
@@ -159,7 +159,8 @@ def register_envs() -> None:
         _register(traits, None, {})
         _register(traits, "Tiny", traits.tiny)
         for workload, settings in traits.named.items():
-            _register(traits, workload, {"workload": workload, **AS_WRITTEN, **settings})
+            chip = settings.get("accelerator", traits.accelerator)
+            _register(traits, workload, {"workload": workload, **as_written(chip), **settings})
         for name in DRAWN:
             if traits.drawn is not None:
                 _register(traits, name, {"programs": name.lower(), **traits.drawn})

@@ -352,8 +352,8 @@ def _fitting(task: Task) -> Task:
         if needs > room:
             names = " and ".join(task.accelerator.levels[level].name for level in np.flatnonzero(levels))
             raise AcceleratorError(
-                f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, which can hold "
-                f"{room:,}; take a smaller batch, smaller dims, a smaller dtype or another accelerator, or look at pins."
+                f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
+                f"for {room:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
             )
     return task
 

@@ -1,9 +1,9 @@
-"""Which memories each tensor may lie in: what the chip's memories hold, where inputs and outputs are, and pins."""
+"""The memories that each tensor may lie in, by what they hold, where inputs and outputs are, and pins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from memplace_env.machine.accelerator.accelerator import ANY, BACKING
 from memplace_env.machine.costs.cost_arrays import LIMIT_PS, Costs
 from memplace_env.program.blocks import end_tensors
 from memplace_env.program.program import Program, TensorKind
-
-if TYPE_CHECKING:
-    from memplace_env.placement.task import Task
 
 Allowed = NDArray[np.bool_]
 """bool[K, L], whether each tensor may lie in each level."""
@@ -86,12 +83,11 @@ def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     return costs._replace(use_ps=use_ps)
 
 
-def without_penalties(costs: Costs, task: Task) -> Costs:
+def without_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     """Return costs in which the backing memory serves uses that it must not as the slowest of their levels would.
 
     For models that allow no such use: a number that is never paid, of the size of others.
     """
-    program, allowed = task.program, task.allowed
     forbidden = np.flatnonzero(~allowed[program.use_tensor, -1])
     use_ps = costs.use_ps.copy()
     use_ps[forbidden, -1] = np.where(allowed[program.use_tensor[forbidden]], use_ps[forbidden], 1).max(axis=1)

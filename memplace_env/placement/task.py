@@ -93,6 +93,12 @@ class Task:
         """bool[K], tensors that may not lie in the backing memory."""
         return ~self.allowed[:, -1]
 
+    def homeless(self, plan: MemoryPlan) -> Ints:
+        """Return the tensors that a plan serves from the backing memory, where they may not lie."""
+        behind = self.program.use_tensor[plan.use_level == self.backing]
+        homeless: Ints = np.unique(behind[self.must_leave[behind]])
+        return homeless
+
     @cached_property
     def capacities(self) -> Ints:
         """int64[L], bytes of each level that blocks may take: whole units of the program's alignment."""

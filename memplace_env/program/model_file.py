@@ -140,9 +140,29 @@ def check_patterns(patterns: object) -> None:
         raise WorkloadError(f"patterns is {described(patterns)}; it must be one of {', '.join(PATTERNS)}.")
 
 
-AS_WRITTEN: Final[Mapping[str, Any]] = {"in_place": "none", "patterns": "off", "alignment": 1, "io_level": "backing"}
-"""A model's own ops, each result in bytes of its own, at any address, inputs and outputs in the backing memory:
-registered ids, which stay the same problems whatever a chip or its compiler does, and plans that do not say it."""
+RECORDED_FUSION: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("edge-tpu", "ethos-u65", "intel-npu-4000", "nnp-i"), "conv"),
+    **dict.fromkeys(("ethos-u65-256", "ethos-u65-512"), "activation"),
+    **dict.fromkeys(("ethos-u85-512", "ethos-u85-2048"), "chain"),
+    "tpu-v4i": "epilogue",
+}
+"""Fusion by shipped chip when ids were registered and results recorded. It never changes, whatever the chips' files say
+today; a chip that came later is not in it."""
+
+
+def as_written(accelerator: str) -> dict[str, Any]:
+    """Return the settings with which ids are registered, and which plans mean that do not say them.
+
+    They are a model's own ops, fused as was usual on the chip, each result in bytes of its own at any address, inputs
+    and outputs in the backing memory, so that ids stay the same problems and records the same numbers whatever is
+    known of a chip and its compiler.
+
+    Args:
+        accelerator: name of the chip; on one that is not in `RECORDED_FUSION` the fusion is the chip's own.
+    """
+    fusion = RECORDED_FUSION.get(accelerator.removesuffix("-streamed"))
+    written = {"in_place": "none", "patterns": "off", "alignment": 1, "io_level": "backing"}
+    return written | ({"fusion": fusion} if fusion else {})
 
 
 def check_trips(trips: int | None) -> None:

@@ -21,7 +21,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.program import TensorKind
 from tests.agents.test_exact import GAP, all_mappings
 from tests.agents.test_exact_dynamic import moving_plans
-from tests.agents.tiny_tasks import tiny_task, tiny_tasks
+from tests.agents.tiny_tasks import tasks_with_roles, tiny_task, tiny_tasks
 from tests.references.reference_optimum import best_plan
 from tests.strategies import programs_with_pairs
 from tests.thorough import examples
@@ -76,6 +76,12 @@ def test_maps(task):
     least_ps = optimum(task, one_level=True, within_ps=solution.report.latency_ps).port_ps
     most_ps = least_ps * (1 + GAP) if solution.outcome == "optimal" else np.inf
     assert least_ps <= backing_port_ps(task, solution.plan) <= most_ps
+
+
+@examples(500, share=10)
+@given(tasks_with_roles(ops=4))
+def test_maps_where_memories_have_roles(task):
+    check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
 
 
 @examples(300, share=10)

@@ -145,7 +145,7 @@ def test_an_order_is_found_and_proven(pairs: int, monkeypatch: pytest.MonkeyPatc
     """NeRF gains 2.54 %, and no order more; annealing finds it too."""
     monkeypatch.setattr(order_search, "MOST_PAIRS", pairs)
     monkeypatch.setattr(order_search, "MOST_ORDERS", 2_000)
-    task = resolve_task("NeRF", "nnp-i", batch=2, dtype="float16")
+    task = resolve_task("NeRF", "nnp-i", batch=2, dtype="float16", fusion="conv")
     found = find_order(task)
     assert found.free_pairs == 27
     assert found.solution.report is not None

@@ -5,9 +5,12 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.accelerator import MemoryLevel, load_accelerator
+from memplace_env.machine.accelerator.accelerator import KINDS
 from memplace_env.machine.costs import Roofline
-from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.compiler.heuristics import native_plan
+from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing import RandomCosts
@@ -41,6 +44,41 @@ def tiny_task(seed, most_ops, most_levels, weights=None):
     if rows:
         reserved[:, :-1] = rng.integers(0, np.array(capacity[:-1]) * rng.random() + 1, (rows, fast))
     return replace(task, costs=task.costs._replace(reserved_bytes=reserved))
+
+
+def tasks_with_roles(ops, levels=4, weights=None):
+    """Tiny tasks on chips whose memories are aligned, equally fast or closed to some tensors; the last may be flash."""
+    return st.builds(task_with_roles, SEEDS, st.just(ops), st.just(levels), st.just(weights)).filter(lambda task: task)
+
+
+def task_with_roles(seed, most_ops, most_levels, weights=None):
+    """One of `tasks_with_roles`, None where a tensor may lie nowhere or native finds no plan."""
+    task, rng = tiny_task(seed, most_ops, most_levels, weights), np.random.default_rng(seed)
+    *fast, last = task.accelerator.levels
+    rates = {name: getattr(fast[0], name) for name in ("read_bytes_per_s", "write_bytes_per_s")}
+    equal = rates if rng.random() < 0.4 else {}
+    some, alignment = rng.random() < 0.6, int(rng.choice([1, 4, 64]))
+    fast = [
+        replace(
+            level,
+            **equal,
+            alignment_bytes=alignment,
+            holds=tuple(rng.choice(KINDS, 1)) if some and rng.random() < 0.4 else KINDS,
+            largest_block_bytes=int(rng.integers(LARGEST // 2, LARGEST)) if rng.random() < 0.3 else None,
+        )
+        for level in fast
+    ]
+    flash = rng.random() < 0.5
+    io_level = str(rng.choice(["any", fast[0].name] if flash else ["backing", "any", fast[0].name]))
+    last = replace(last, holds=("weights",) if flash else KINDS, writable=not flash)
+    chip = replace(task.accelerator, levels=(*fast, last), io_level=io_level)
+    model = Roofline() if rng.random() < 0.2 else RandomCosts(seed)
+    try:
+        with_roles = resolve_task(task.program, chip, costs=model)
+        native_plan(with_roles)
+    except AcceleratorError:
+        return None
+    return with_roles
 
 
 def tiny_program(rng, ops):

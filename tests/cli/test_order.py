@@ -53,7 +53,7 @@ def test_a_hostile_plan_is_one_sentence(run: Run, program: None) -> None:
 
 def test_a_free_order_is_bounded_over_all_orders(run: Run, parsed: Callable[..., Any]) -> None:
     """NeRF has 27 pairs of free ops; the optimum over all orders is 2.54 % faster than in the file's."""
-    arguments = ("NeRF", "--agent", "exact", "--order", "free", "--out", "out")
+    arguments = ("MemPlace-NeRF-v0", "--agent", "exact", "--order", "free", "--out", "out")
     solved = parsed("solve", *arguments)
     assert solved["order"]["optimal_over_all_orders"]
     assert solved["order"]["gain"] == pytest.approx(0.0254, abs=1e-4)

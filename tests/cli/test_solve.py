@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -248,17 +249,27 @@ def test_a_chip_without_mechanisms_is_noted(run: Run, chip: str, noted: bool) ->
 
 
 @pytest.mark.usefixtures("no_picture")
-def test_registered_settings_and_flags_over_them(run: Run) -> None:
-    registered = run("solve", "resnet50", *QUICK, "--json")
-    assert "registered settings: batch 2, float16" in registered.stderr
-    assert json.loads(registered.stdout)["settings"]["dtype"] == "float16"
+def test_registered_sizes_and_flags_over_them(run: Run) -> None:
+    named = run("solve", "resnet50", *QUICK, "--json")
+    assert "ResNet50 at the sizes of MemPlace-ResNet50-v0: batch 2, float16" in named.stderr
+    assert "This is the registered problem, MemPlace-ResNet50-v0." in named.stderr
+    settings = json.loads(named.stdout)["settings"]
+    assert [settings[name] for name in ("batch", "dtype", "fusion", "patterns")] == [2, "float16", "epilogue", "on"]
+    unfused = run("solve", "ResNet50", *QUICK, "--fusion", "none", "--json", "--out", "unfused")
+    assert re.search(r"ResNet50-v0, the registered problem, is another graph: native 1\.42 ms, here \d", unfused.stderr)
+    sliced = run("solve", "ResNet50", *QUICK, "--slices", 0.5, "--json", "--out", "sliced")
+    assert "at the sizes of" in sliced.stderr
+    assert "registered problem" not in sliced.stderr
+    by_id = run("solve", "MemPlace-ResNet50-v0", *QUICK)
+    assert "problem: ResNet50 with fusion conv, patterns off, in place none." in by_id.stderr
+    assert "MemPlace-ResNet50-v0-nnp-i" in by_id.stdout
     own = run("solve", "ResNet50", *QUICK, "--batch", 1, "--out", "own", "--json")
-    assert "registered" not in own.stderr
+    assert "MemPlace-ResNet50-v0" not in own.stderr
     assert json.loads(own.stdout)["settings"] == {
         "batch": 1,
         "dims": None,
         "dtype": "int8",
-        "fusion": "conv",
+        "fusion": "epilogue",
         "patterns": "on",
         "workload": "ResNet50",
         "accelerator": "nnp-i",

@@ -95,5 +95,5 @@ def test_ids_are_what_they_were() -> None:
     env: Any = gym.make("MemPlace-NeRF-intel-npu-4000-v0", in_place="elementwise").unwrapped
     assert said(env.task)[1] == "elementwise"
     assert ModelFlags(in_place="rows").of_id("MemPlace-NeRF-v0")[1].in_place == "rows"
-    for flags, value in ((ModelFlags(), "none"), (ModelFlags(in_place="rows"), "rows")):
+    for flags, value in ((ModelFlags(), None), (ModelFlags(in_place="rows"), "rows")):
         assert (flags.registered("NeRF")[1].in_place, flags.registered("NeRF")[1].batch) == (value, 2)

@@ -134,7 +134,7 @@ def test_a_task_says_what_it_is():
 
 def test_plans_of_environments_carry_settings():
     env = gym.make("MemPlace-v0", workload="AlexNet", batch=2, dtype="int8", costs="roofline").unwrapped
-    settings = {"batch": 2, "dims": None, "dtype": "int8", "fusion": "conv", "patterns": "on"}
+    settings = {"batch": 2, "dims": None, "dtype": "int8", "fusion": "epilogue", "patterns": "on"}
     settings |= {"workload": "AlexNet", "accelerator": "nnp-i", "costs": "roofline"}
     assert env.plan().settings == settings == json.loads(env.plan().to_json())["settings"]
     env.step(env.action_space.sample())

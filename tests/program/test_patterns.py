@@ -292,7 +292,7 @@ def written_out(tmp_path: Path) -> str:
 def test_the_setting_travels(written_out: str) -> None:
     """A plan that says nothing, as all did before, has the file's own ops."""
     for value, ops, said in ((None, 2, "on"), ("on", 2, "on"), ("off", 6, None)):
-        task = resolve_task(written_out, patterns=value)
+        task = resolve_task(written_out, patterns=value, fusion="conv")
         assert (task.program.num_ops, task.settings.get("patterns")) == (ops, said)
         plan = native_plan(task)
         again = ModelFlags().with_defaults_of(plan).task(written_out)
@@ -312,4 +312,4 @@ def test_ids_have_the_files_ops() -> None:
     env: Any = gym.make("MemPlace-BERT-v0").unwrapped
     assert "patterns" not in env.task.settings
     assert ModelFlags(patterns="on").of_id("MemPlace-BERT-v0")[1].patterns == "on"
-    assert ModelFlags().registered("BERT")[1].patterns == "off"
+    assert ModelFlags().registered("BERT")[1].patterns is None

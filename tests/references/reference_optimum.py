@@ -58,6 +58,7 @@ class Puzzle(NamedTuple):
     resident: NDArray[np.bool_]
     output: NDArray[np.bool_]
     placeable: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]
     handover: Ints
     spare: Ints
     least_ps: Ints
@@ -120,6 +121,7 @@ def best_plan(task: Task, *, one_level: bool = False, within_ps: int | None = No
         resident=(program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights),
         output=program.tensor_kind == TensorKind.OUTPUT,
         placeable=program.is_placeable.copy(),
+        allowed=task.allowed.copy(),
         handover=np.full((tensors, tensors), -1),
         spare=np.zeros(ops + 1, dtype=np.int64),
         least_ps=np.zeros(ops + 1, dtype=np.int64),
@@ -202,7 +204,7 @@ def _decide(puzzle, trial, use, count, elapsed):
     first = puzzle.first_use[k]
     for level in range(backing + 1):
         allowed = level == trial.level[first] if use > first else puzzle.placeable[k] or level == backing
-        if puzzle.one_level and not allowed:
+        if (puzzle.one_level and not allowed) or not puzzle.allowed[k, level]:
             continue
         trial.level[use] = level
         trial.ports[op, level] += puzzle.costs.use_ps[use, level]

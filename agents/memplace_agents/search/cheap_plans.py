@@ -39,7 +39,8 @@ def _rules(task: Task) -> dict[str, MemoryPlan]:
     _, *variants = (place_levels(task, levels).plan for levels in all_density_levels(task))
     rules = {name: rule(task) for name, rule in HEURISTICS.items()}
     rules |= {f"density-greedy {number}": plan for number, plan in enumerate(variants, 2)}
-    return {name: rules[name] for name in dict.fromkeys((*BEST_FIRST, *rules))}
+    names = [name for name in dict.fromkeys((*BEST_FIRST, *rules)) if not len(task.homeless(rules[name]))]
+    return {name: rules[name] for name in names}
 
 
 def offer_cheap_plans(evaluator: Evaluator) -> None:

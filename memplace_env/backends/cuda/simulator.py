@@ -21,7 +21,7 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator.builtin import time_plan
 from memplace_env.placement.simulator_report import Report
 from memplace_env.placement.task import Task
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 from memplace_env.program.program import Program
 
 
@@ -125,5 +125,5 @@ def _task_of(accelerator: Accelerator, plan: MemoryPlan) -> Task:
         raise ExecutionError(f"The plan for {plan.program!r} does not name its model; pass DeviceSimulator the task.")
     names = ("costs", "batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases", "slices", "order")
     named: dict[str, Any] = {key: settings.get(key) for key in (*names, "pins")}
-    unsaid = {key: settings.get(key, value) for key, value in AS_WRITTEN.items()}
-    return resolve_task(settings["workload"], accelerator, **named, **unsaid)
+    named |= {key: settings.get(key, value) for key, value in as_written(accelerator.name).items()}
+    return resolve_task(settings["workload"], accelerator, **named)

@@ -109,7 +109,8 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
         why = ", ".join(f"{count} {reason}" for reason, count in left.items()) or "all are constants"
         raise PlanError(
             f"No tensor of the plan has an offset that TensorFlow Lite Micro could use ({why}); it needs a plan that "
-            f"keeps results in {task.accelerator.levels[FAST].name} for as long as they live, at multiples of 16 (--align 16)."
+            f"keeps results in {task.accelerator.levels[FAST].name} for as long as they live, at multiples of 16, as "
+            "--align 16 makes."
         )
     if placed.top >= 2**31:
         raise PlanError(f"The plan's arena takes {placed.top:,} bytes, and the metadata's offsets have 32 bits.")

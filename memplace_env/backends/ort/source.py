@@ -18,7 +18,7 @@ from memplace_env.placement.workloads import named_file, onnx_dims, resolve_work
 from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.frontends.onnx import inferred_graph
 from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
-from memplace_env.program.model_file import AS_WRITTEN, format_of, read_bytes
+from memplace_env.program.model_file import as_written, format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.reordering import reordered
 
@@ -107,7 +107,8 @@ def source_of(task: Task) -> Source:
     named: dict[str, Any] = {
         key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases")
     }
-    named |= {key: settings.get(key, AS_WRITTEN[key]) for key in ("in_place", "patterns")}
+    unsaid = as_written(task.accelerator.name)
+    named |= {key: settings.get(key, unsaid.get(key)) for key in ("fusion", "in_place", "patterns")}
     loaded = resolve_workload(workload, **named)
     loaded = reordered(loaded, settings.get("order", range(loaded.num_ops)))
     loaded = with_ends(loaded) if "io_level" in settings else loaded

@@ -14,7 +14,7 @@ from memplace_env.envs.arguments import is_integer
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
-from memplace_env.program.model_file import AS_WRITTEN
+from memplace_env.program.model_file import as_written
 
 FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
 """Names of a setting's parts, in the options of `reset` and in infos."""
@@ -85,8 +85,8 @@ class Setting(NamedTuple):
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
-        settings: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None, **AS_WRITTEN}
-        return resolve_task(self.program, self.accelerator, **settings, dtype=self.dtype)
+        settings: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None, "dtype": self.dtype}
+        return resolve_task(self.program, self.accelerator, **settings, **as_written(self.accelerator))
 
 
 class Reference(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from memplace_env._lib.threads import cached_property
 from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Mechanisms
 from memplace_env.machine.accelerator.tiling_description import Access, Unit
+from memplace_env.program.model_file import RECORDED_FUSION
 
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
@@ -184,6 +185,8 @@ class Accelerator:
                 del level[key]
         if self.measured is None:  # recorded digests hold no such field
             del values["measured"]
+        # Fusion is a task's choice too. Digests are recorded with the one that a chip had at that time, by its name.
+        values["fusion"] = RECORDED_FUSION.get(self.name.removesuffix(STREAMED), self.fusion)
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
     def __hash__(self) -> int:

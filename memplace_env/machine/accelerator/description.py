@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,7 +82,7 @@ class Description(NamedTuple):
         """
         sources = {(*field[:-1], "source", field[-1]): source for field in values}
         text = _rewritten(self.text, {("name",): name, **values, **sources})
-        changed, wanted = self._parsed(text).accelerator({}), self.accelerator(values)
+        changed, wanted = self._parsed(text).accelerator({}), replace(self.accelerator(values), name=name)
         if changed.sha256 != wanted.sha256:
             raise AcceleratorError(f"{self.path}: it cannot be rewritten as it is: put every table under a [header]")
         return text

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from memplace_env._lib.errors import AcceleratorError
 from memplace_env.placement.compiler.compile import place_levels, plan_of_levels
 from memplace_env.placement.compiler.density import density_greedy, fastest_plan, ways
 from memplace_env.placement.compiler.placing_order import Order
@@ -21,8 +22,23 @@ NATIVE_ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-we
 
 @derived
 def native_plan(task: Task) -> MemoryPlan:
-    """Return the compiler's own plan, see `memplace_env.native`."""
-    return _fastest(task, native_levels(task), *NATIVE_ORDERS)
+    """Return the compiler's own plan, see `memplace_env.native`.
+
+    Raises:
+        AcceleratorError: if tensors may not lie in the backing memory, and no order finds all of them a place.
+    """
+    plan = _fastest(task, native_levels(task), *NATIVE_ORDERS)
+    homeless = task.homeless(plan)
+    if len(homeless):
+        program, chip = task.program, task.accelerator
+        may = np.flatnonzero(task.allowed[homeless].any(axis=0)).tolist()
+        names = ", ".join(chip.levels[level].name for level in may)
+        raise AcceleratorError(
+            f"{program.name!r} has up to {int(program.live_bytes_in_place.max()):,} bytes of results at once, and "
+            f"native finds no place in {names} of {chip.name!r} for {len(homeless)} tensors, which may not lie in "
+            f"{chip.levels[-1].name}; take a smaller batch, smaller dims, or a chip with more memory."
+        )
+    return plan
 
 
 @derived
@@ -55,7 +71,10 @@ def all_fastest(task: Task) -> MemoryPlan:
 
 @derived
 def all_backing(task: Task) -> MemoryPlan:
-    """Leave everything in the backing memory."""
+    """Leave everything in the backing memory, or in the slowest that may hold it."""
+    if task.must_leave.any():
+        slowest = task.backing - task.allowed[:, ::-1].argmax(axis=1)
+        return place_levels(task, slowest, "all-results-first").plan
     tensors = task.program.num_tensors
     return plan_of_levels(task, np.full(tensors, task.backing), np.zeros(tensors, dtype=np.int64))
 

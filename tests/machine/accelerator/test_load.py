@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
+from memplace_env.machine.accelerator.accelerator import Fusion
 from memplace_env.machine.accelerator.schema import DTYPES
+from memplace_env.program.model_file import RECORDED_FUSION, as_written
 from memplace_env.program.program import FLOAT_BYTES
 from tests.fuzz.documents import document_to_toml
 from tests.machine.accelerator.documents import GOOD, NO_NUMBERS, PRESETS, Document, Read, changed
@@ -189,7 +191,6 @@ def test_hash_ignores_how_a_number_is_written_name_description_and_sources(read:
     [
         ("ports", "parallel"),
         ("weights", "resident"),
-        ("fusion", "none"),
         ("dtype", "int8"),
         ("compute.op_overhead_ns", 1),
         ("compute.efficiency", 0.5),
@@ -210,6 +211,16 @@ def test_hash_ignores_how_a_number_is_written_name_description_and_sources(read:
 )
 def test_hash_tells_apart_whatever_counts(read: Read, path: str, value: Any) -> None:
     assert read(changed((path, value))).sha256 != read(GOOD).sha256
+
+
+def test_hash_of_a_shipped_name_has_the_fusion_of_records(read: Read) -> None:
+    fusions = get_args(Fusion)
+    for name in RECORDED_FUSION.keys() | {"tpu-v4i-streamed"}:
+        shipped = [read(changed(("name", name), ("fusion", fusion))) for fusion in fusions]
+        assert {chip.sha256 for chip in shipped} == {replace(shipped[0], fusion=as_written(name)["fusion"]).sha256}
+    own = [read(changed(("name", "x"), ("fusion", fusion))).sha256 for fusion in fusions]
+    assert len(set(own)) == len(fusions)
+    assert as_written("x") == {"in_place": "none", "patterns": "off"}
 
 
 def test_hashes_of_presets_are_those_that_results_were_recorded_with() -> None:

@@ -48,7 +48,7 @@ def test_narrow_tables_keep_words_and_numbers_whole() -> None:
 
 
 def test_layers_that_repeat_are_one_row() -> None:
-    program = resolve_task("BERT", "nnp-i").program
+    program = resolve_task("BERT", "nnp-i", fusion="conv").program
     adds = np.array([op_type == "Add" for op_type in program.op_type]).astype(np.int64)
     (group, *others) = repeated_ops(program, adds, 3, lambda op: int(program.use_bytes[program.use_ptr[op]]))
     assert group.name.startswith(f"{len(group.ops)} x Add in layers 0-11")
