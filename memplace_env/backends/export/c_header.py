@@ -41,13 +41,12 @@ _HEAD: Final = """\
 /* A memory plan: where each tensor lies and when, which copies run beside the ops. Written by memplace; do not edit.
 
    Offsets and sizes are bytes; offsets count from the start of the level's arena, which begins at a multiple of the
-   level's alignment_bytes (or of more), as each offset is. Tensors have bytes in multiples of {alignment}: what a
-   tensor's last bytes hold may be nothing. Times are numbers of ops, both ends inclusive; {end} is the end of the
-   program. Level 0 is the fastest, the last level the backing memory, where each tensor that ever is there has one
-   place (backing_offset, else {macro}_NO_ADDRESS). Inputs and weights keep theirs. A result's is its own from the first to
-   the last op that uses or copies it there, an output's to the end; at other ops it may be another result's. A
-   tensor's allocations are rows first_allocation to first_allocation + allocation_count - 1; so are an op's uses, its
-   operands first. A copy may start when op earliest_op starts and has ended when op latest_op ends. */
+   level's alignment_bytes (or of more), as each offset there is. Times are numbers of ops, both ends inclusive; {end}
+   is the end of the program. Level 0 is the fastest, the last level the backing memory, where each tensor that ever is
+   there has one place (backing_offset, else {macro}_NO_ADDRESS). Inputs and weights keep theirs. A result's is its own
+   from the first to the last op that uses or copies it there, an output's to the end; at other ops it may be another
+   result's. A tensor's allocations are rows first_allocation to first_allocation + allocation_count - 1; so are an op's
+   uses, its operands first. A copy may start when op earliest_op starts and has ended when op latest_op ends. */
 #ifndef {macro}_PLAN_H
 #define {macro}_PLAN_H
 
@@ -57,6 +56,9 @@ _HEAD: Final = """\
 _IN_PLACE: Final = """
 /* Some results lie in the place of an operand: where a result has the level and offset of one of its op's operands, the
    op writes it over that operand, from the first byte on. */"""
+
+_ALIGNED: Final = """
+/* The bytes of each tensor are rounded up to a multiple of {alignment}; the last ones may hold nothing. */"""
 
 _ENDS: Final = """
 /* Inputs and outputs of the network lie in blocks: the caller writes the results of the first op, of type {arrival},
@@ -99,6 +101,7 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
         [
             _HEAD.format(end=task.program.num_ops, macro=macro, alignment=task.program.alignment),
             *([_IN_PLACE] if plan.handed_over(task.program) else []),
+            *([_ALIGNED.format(alignment=task.program.alignment)] if task.program.alignment > 1 else []),
             *([_ENDS.format(arrival=ARRIVAL, departure=DEPARTURE)] if len(end_tensors(task.program)) else []),
             *([_SLICES.format(prefix=prefix)] if task.program.slices else []),
             *_constants(layout, rows, macro),

@@ -135,6 +135,17 @@ def test_a_program_reads_a_sliced_plan(compiler: str, tmp_path: Path) -> None:
     assert tuple(row[0] for row in tables["wholes"]) == task.program.whole.tensor_name
 
 
+def test_a_program_reads_an_aligned_plan_with_inputs_in_blocks(tmp_path: Path) -> None:
+    task = resolve_task("SqueezeNet", "ethos-u65", alignment=128, io_level="any", slices=0.2)
+    plan = native_plan(task)
+    header = text_of(task, plan)
+    tables = json.loads(compiled("gcc", tmp_path, printer(), header))
+    assert tables["levels"] == tables_in(header)["levels"]
+    assert tables["levels"][0][3] == 128
+    assert tables["allocations"]
+    assert {row[1]: row[3] for row in tables["ops"]}.items() >= {("Inputs", 1), ("Outputs", 1)}
+
+
 def test_nothing_to_say_compiles_too(tmp_path: Path) -> None:
     task, _ = hostile_game()
     plan = task.make_plan(np.full(task.program.num_uses, task.backing), np.empty((0, 5)))
