@@ -73,7 +73,7 @@ def overlaps(blocks: np.ndarray, one: int, other: int) -> bool:
 
 
 def test_the_backing_memory_is_shared_by_liveness(folder):
-    """What a chip has there suffices, and one byte less is refused."""
+    """Places of results are others' later, and nothing is lost."""
     task = task_of(model(folder / "behind.onnx"), kibibytes=1)
     program = task.program
     plan = task.make_plan(np.full(program.num_uses, task.backing), np.empty((0, 5)))
