@@ -119,7 +119,8 @@ def tasks_of_roles(draw: st.DrawFn, program: st.SearchStrategy[Program] | None =
     fast = [replace(level, holds=draw(holds), largest_block_bytes=draw(limit)) for level in chip.levels[:-2]]
     last = replace(chip.levels[-2], capacity_bytes=2**20) if draw(st.booleans()) else chip.levels[-2]
     flash = draw(st.booleans())
-    slow = replace(chip.levels[-1], holds=("weights",), writable=False) if flash else chip.levels[-1]
+    slow = replace(chip.levels[-1], alignment_bytes=draw(st.sampled_from([1, 1, 32, 256])))
+    slow = replace(slow, holds=("weights",), writable=False) if flash else slow
     levels = (*fast, last, slow)
     names = [level.name for level in levels[:-1] if "activations" in level.holds]
     options = {

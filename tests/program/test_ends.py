@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.compiler import all_backing, place_levels
 from memplace_env.placement.resolve_task import make_task, resolve_task

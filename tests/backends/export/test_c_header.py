@@ -78,7 +78,8 @@ def test_aligned_blocks_of_inputs_and_outputs_are_said_exactly(data: st.DataObje
     unit = task.program.alignment
     assert (f"to a multiple of {unit};" in header) == (unit > 1)
     assert ("the first op, of type Inputs" in header) == (task.program.op_type[0] == "Inputs")
-    assert not any(row[3] % min(unit, 64) for row in tables["levels"])
+    assert not any(row[3] % unit for row in tables["levels"])
+    assert tables["levels"][-1][3] % task.accelerator.levels[-1].alignment_bytes == 0
     assert not any(row[2] % unit for table in ("tensors", "allocations") for row in tables[table])
 
 
