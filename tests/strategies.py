@@ -194,24 +194,28 @@ def programs_with_rows(draw: st.DrawFn, program: st.SearchStrategy[Program] | No
 @st.composite
 def programs_with_pairs(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Program:
     """Draw random programs in which results have the bytes of an operand, and may take its place."""
-    drawn = draw(programs() if program is None else program)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    size, inner = drawn.tensor_bytes.copy(), drawn.tensor_kind == TensorKind.ACTIVATION
+    return with_pairs(draw(programs() if program is None else program), draw(st.integers(0, 2**32)))
+
+
+def with_pairs(program: Program, seed: int) -> Program:
+    """Return a program in which results have the bytes of an operand, and may take its place."""
+    rng = np.random.default_rng(seed)
+    size, inner = program.tensor_bytes.copy(), program.tensor_kind == TensorKind.ACTIVATION
     pairs = []
-    for first, end in pairwise(drawn.use_ptr.tolist()):
+    for first, end in pairwise(program.use_ptr.tolist()):
         uses = first + rng.permutation(end - first)
-        uses = uses[inner[drawn.use_tensor[uses]]]
-        operands, results = (uses[drawn.use_is_result[uses] == is_result] for is_result in (False, True))
+        uses = uses[inner[program.use_tensor[uses]]]
+        operands, results = (uses[program.use_is_result[uses] == is_result] for is_result in (False, True))
         for result in results.tolist() if len(operands) else ():
-            size[drawn.use_tensor[result]] = size[drawn.use_tensor[operands[0]]]
+            size[program.use_tensor[result]] = size[program.use_tensor[operands[0]]]
         pairs += [
             (use, result)
             for result in results.tolist()
             for use in operands.tolist()
-            if size[drawn.use_tensor[use]] == size[drawn.use_tensor[result]] and rng.random() < 0.8
+            if size[program.use_tensor[use]] == size[program.use_tensor[result]] and rng.random() < 0.8
         ]
-    moved = np.where(inner[drawn.use_tensor], size[drawn.use_tensor], drawn.use_bytes)
-    return replace(drawn, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    moved = np.where(inner[program.use_tensor], size[program.use_tensor], program.use_bytes)
+    return replace(program, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
 
 
 @st.composite

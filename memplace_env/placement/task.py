@@ -86,7 +86,7 @@ class Task:
     def allowed(self) -> NDArray[np.bool_]:
         """bool[K, L], whether each tensor may lie in each level, see `roles.allowed_levels`."""
         pins, io_level = self.settings.get("pins") or {}, self.settings.get("io_level") or BACKING
-        return frozen(allowed_levels(self.program, self.accelerator, io_level, pins))
+        return frozen(allowed_levels(self.program, self.accelerator.levels, io_level, pins))
 
     @property
     def must_leave(self) -> NDArray[np.bool_]:
@@ -104,6 +104,14 @@ class Task:
         """int64[L], bytes of each level that blocks may take: whole units of the program's alignment."""
         unit = self.program.alignment
         return frozen(np.array([level.capacity_bytes // unit * unit for level in self.accelerator.levels]))
+
+    @cached_property
+    def kept_bytes(self) -> Ints:
+        """int64[T, L], what each op leaves to blocks less than `capacities`: `reserved_bytes`, in whole units."""
+        if self.program.alignment == 1:
+            return self.costs.reserved_bytes
+        rooms = [self.capacities[level] - self.room_bytes(level)[:-1] for level in range(self.accelerator.num_levels)]
+        return np.stack(rooms, axis=1)
 
     def room_bytes(self, level: int) -> Ints:
         """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""
