@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 import memplace_env
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.costs import Roofline
-from memplace_env.placement.compiler import all_backing, all_backing_report, native_plan
-from memplace_env.placement.resolve_task import make_task, resolve_task
+from memplace_env.placement.compiler import all_backing, all_backing_report, native_plan, place_levels
+from memplace_env.placement.resolve_task import _least_bytes, make_task, resolve_task
+from memplace_env.placement.simulator.builtin import time_plan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from memplace_env.report.inspection import inspect_task
 from tests.by_hand import machine, three_ops
 from tests.cli.conftest import Run, run  # noqa: F401  (a fixture)
-from tests.strategies import tasks, tasks_of_roles
+from tests.strategies import programs, programs_with_pairs, tasks, tasks_of_roles
 from tests.thorough import examples
 
 PROGRAM = three_ops()
@@ -70,18 +71,11 @@ def test_where_the_last_memory_holds_weights_only():
 
 
 @examples(100)
-@given(tasks_of_roles())
-def test_what_is_refused_for_its_bytes_fits_nowhere(task):
-    """The bytes that results need at once are counted op by op; a chip with less of them refuses the program."""
-    program, levels = task.program, task.accelerator.levels
-    crowd = task.must_leave & (program.producer >= 0)
-    alive = [
-        sum(int(program.tensor_bytes[k]) for k in np.flatnonzero(crowd)
-            if program.live_start[k] <= op <= program.live_end[k])
-        for op in range(program.num_ops)
-    ]  # fmt: skip
-    if not violations(task, native_plan(task)):
-        assert max(alive) <= sum(level.capacity_bytes for level in levels[:-1] if "activations" in level.holds)
+@given(tasks_of_roles(programs() | programs_with_pairs()))
+def test_what_must_lie_in_fast_memory_needs_no_more_than_plans_have_there(task):
+    plan = place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64)).plan
+    if not violations(task, plan):
+        assert _least_bytes(task, task.must_leave) <= time_plan(task, plan).peak_bytes[:-1].sum()
 
 
 def test_refused_everywhere():
