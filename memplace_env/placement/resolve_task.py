@@ -348,12 +348,12 @@ def _fitting(task: Task) -> Task:
             "a smaller dtype or another accelerator."
         )
     for levels in np.unique(task.allowed[task.must_leave], axis=0):
-        needs, room = _least_bytes(task, (task.allowed <= levels).all(axis=1)), int(task.capacities[levels].sum())
-        if needs > room:
+        needs, most = _least_bytes(task, (task.allowed <= levels).all(axis=1)), int(task.capacities[levels].sum())
+        if needs > most:
             names = " and ".join(task.accelerator.levels[level].name for level in np.flatnonzero(levels))
             raise AcceleratorError(
                 f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
-                f"for {room:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
+                f"for {most:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
             )
     return task
 

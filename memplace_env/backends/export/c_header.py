@@ -99,7 +99,7 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
     macro = prefix.upper()
     return "\n".join(
         [
-            _HEAD.format(end=task.program.num_ops, macro=macro, alignment=task.program.alignment),
+            _HEAD.format(end=task.program.num_ops, macro=macro),
             *([_IN_PLACE] if plan.handed_over(task.program) else []),
             *([_ALIGNED.format(alignment=task.program.alignment)] if task.program.alignment > 1 else []),
             *([_ENDS.format(arrival=ARRIVAL, departure=DEPARTURE)] if len(end_tensors(task.program)) else []),

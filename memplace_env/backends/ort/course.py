@@ -13,7 +13,6 @@ from onnx import TensorProto, helper
 
 from memplace_env._lib.units import round_up
 from memplace_env.backends.ort.arena_layout import (
-    ALIGNMENT,
     POISON,
     ArenaLayout,
     Arenas,
@@ -35,6 +34,7 @@ from memplace_env.backends.ort.model_constants import Array
 from memplace_env.backends.ort.network import Network, Progress
 from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison, steps_of
 from memplace_env.backends.ort.submodels import Port, outputs_of
+from memplace_env.placement.backing_memory import ALIGNMENT
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of

@@ -68,7 +68,7 @@ def test_what_the_caller_takes_is_compared(folder):
 
 
 def overlaps(blocks: np.ndarray, one: int, other: int) -> bool:
-    """Whether two blocks exist at once."""
+    """Return whether two blocks exist at once."""
     return bool(max(blocks[[one, other], 3]) <= min(blocks[[one, other], 4]))
 
 
