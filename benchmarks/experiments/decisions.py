@@ -88,8 +88,8 @@ def game_settings(records: Records = ()) -> list[Record]:
 def measure_game(run: Record) -> Record:
     """Return the run's setting with the latency of the best play, its bound, and the seconds of the search."""
     traits = Formulation.GAME.traits
-    kwargs = {"workload": run["name"], "accelerator": traits.accelerator, **as_written(traits.accelerator)}
-    env = MallocGameEnv(**{**kwargs, **traits.settings[run["name"]], **CHOICES[run["choice"]]})
+    setting = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
+    env = MallocGameEnv(**{**as_written(setting["accelerator"]), **setting, **CHOICES[run["choice"]]})
     agent, began = Exact(tie_break="none", work=GAME_WORK), time.process_time()
     agent.checks = False
     solution = agent.solve(env, budget=10**9)
