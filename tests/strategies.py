@@ -16,13 +16,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
 
+from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.units import ceil_div
 from memplace_env.machine.accelerator import Accelerator, MemoryLevel, Systolic
-from memplace_env.machine.accelerator.accelerator import Weights
+from memplace_env.machine.accelerator.accelerator import ANY, BACKING, KINDS, Weights
 from memplace_env.machine.costs import CostModel, Roofline
-from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -104,6 +106,33 @@ def tasks(
         draw(accelerators() if accelerator is None else accelerator),
     )
     return make_task(*drawn, costs=draw(cost_models() if costs is None else costs))
+
+
+@st.composite
+def tasks_of_roles(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Task:
+    """Draw tasks with memories that hold one kind of tensors, aligned blocks, inputs and outputs in blocks, and flash.
+
+    The last fast memory has room for all, so that few programs are refused.
+    """
+    chip, holds = draw(accelerators()), st.sampled_from([KINDS, KINDS, *((kind,) for kind in KINDS)])
+    limit = st.none() | st.none() | st.integers(1, 4000)
+    fast = [replace(level, holds=draw(holds), largest_block_bytes=draw(limit)) for level in chip.levels[:-2]]
+    last = replace(chip.levels[-2], capacity_bytes=2**20) if draw(st.booleans()) else chip.levels[-2]
+    flash = draw(st.booleans())
+    slow = replace(chip.levels[-1], alignment_bytes=draw(st.sampled_from([1, 1, 32, 256])))
+    slow = replace(slow, holds=("weights",), writable=False) if flash else slow
+    levels = (*fast, last, slow)
+    names = [level.name for level in levels[:-1] if "activations" in level.holds]
+    options = {
+        "alignment": draw(st.sampled_from([1, 2, 16, 256])),
+        "io_level": draw(st.sampled_from([ANY, *names, *([] if flash else [BACKING])])),
+        "slices": draw(st.sampled_from([None, None, 0.5])),
+        "costs": draw(st.just("roofline") | st.builds(RandomCosts, st.integers(0, 2**32))),
+    }
+    try:
+        return resolve_task(draw(programs() if program is None else program), replace(chip, levels=levels), **options)
+    except AcceleratorError:
+        reject()
 
 
 def game_tasks(program: st.SearchStrategy[Program] | None = None) -> st.SearchStrategy[Task]:

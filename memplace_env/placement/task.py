@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.foreign import WORD, shown
 from memplace_env._lib.threads import cached_property
+from memplace_env._lib.units import round_up
 from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
@@ -61,8 +62,20 @@ class Task:
 
     @property
     def fits(self) -> bool:
-        """True if the backing memory holds the program, see `Program.footprint`."""
-        return self.program.footprint <= self.accelerator.levels[-1].capacity_bytes
+        """True if the backing memory holds the program, see `footprint`."""
+        return self.footprint <= self.accelerator.levels[-1].capacity_bytes
+
+    @cached_property
+    def footprint(self) -> int:
+        """Bytes of the backing memory that hold all that may lie there, in whole units of its alignment.
+
+        That is `Program.footprint` where everything may. Streamed weights start there, wherever they may lie later.
+        """
+        program = self.program
+        weight = program.tensor_kind == TensorKind.WEIGHT
+        there = self.allowed[:, -1] | (weight & self.streams_weights)
+        size = there * round_up(program.tensor_bytes, self.accelerator.levels[-1].alignment_bytes)
+        return int(size[program.producer < 0].sum() + program.alive(size).max())
 
     @property
     def streams_weights(self) -> bool:

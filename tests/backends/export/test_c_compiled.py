@@ -136,6 +136,17 @@ def test_a_program_reads_a_sliced_plan(compiler: str, tmp_path: Path) -> None:
     assert tuple(row[0] for row in tables["wholes"]) == task.program.whole.tensor_name
 
 
+def test_a_program_reads_an_aligned_plan_with_inputs_in_blocks(tmp_path: Path) -> None:
+    task = resolve_task("SqueezeNet", "ethos-u65", alignment=128, io_level="any", slices=0.2)
+    plan = native_plan(task)
+    header = text_of(task, plan)
+    tables = json.loads(compiled("gcc", tmp_path, printer(), header))
+    assert tables["levels"] == tables_in(header)["levels"]
+    assert tables["levels"][0][3] == 128
+    assert tables["allocations"]
+    assert {row[1]: row[3] for row in tables["ops"]}.items() >= {("Inputs", 1), ("Outputs", 1)}
+
+
 @pytest.mark.parametrize("compiler", LANGUAGES)
 def test_a_program_reads_results_in_place(compiler: str, tmp_path: Path) -> None:
     """b has the place of a, d that of c; the comment says what an op does that finds it so."""
