@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 MOST_S = 3.0
 """Seconds that a case may take with a broken guard."""
 
@@ -173,6 +175,11 @@ def with_limits(case: Case, **limits: object) -> Case:
             vars(module).update(kept)
 
     return limited
+
+
+def plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let copies of modules of kernels be plain Python, so that nothing is compiled for a broken guard."""
+    monkeypatch.setattr("memplace_env._lib.kernel.kernel", lambda function=None, **_: function or (lambda inner: inner))
 
 
 def _in_time(case: Case, module: types.ModuleType) -> str:

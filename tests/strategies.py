@@ -16,13 +16,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
 
+from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.units import ceil_div
 from memplace_env.machine.accelerator import Accelerator, MemoryLevel, Systolic
-from memplace_env.machine.accelerator.accelerator import Weights
+from memplace_env.machine.accelerator.accelerator import ANY, BACKING, KINDS, Weights
 from memplace_env.machine.costs import CostModel, Roofline
-from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -106,6 +108,33 @@ def tasks(
     return make_task(*drawn, costs=draw(cost_models() if costs is None else costs))
 
 
+@st.composite
+def tasks_of_roles(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Task:
+    """Draw tasks with memories that hold one kind of tensors, aligned blocks, inputs and outputs in blocks, and flash.
+
+    The last fast memory has room for all, so that few programs are refused.
+    """
+    chip, holds = draw(accelerators()), st.sampled_from([KINDS, KINDS, *((kind,) for kind in KINDS)])
+    limit = st.none() | st.none() | st.integers(1, 4000)
+    fast = [replace(level, holds=draw(holds), largest_block_bytes=draw(limit)) for level in chip.levels[:-2]]
+    last = replace(chip.levels[-2], capacity_bytes=2**20) if draw(st.booleans()) else chip.levels[-2]
+    flash = draw(st.booleans())
+    slow = replace(chip.levels[-1], alignment_bytes=draw(st.sampled_from([1, 1, 32, 256])))
+    slow = replace(slow, holds=("weights",), writable=False) if flash else slow
+    levels = (*fast, last, slow)
+    names = [level.name for level in levels[:-1] if "activations" in level.holds]
+    options = {
+        "alignment": draw(st.sampled_from([1, 2, 16, 256])),
+        "io_level": draw(st.sampled_from([ANY, *names, *([] if flash else [BACKING])])),
+        "slices": draw(st.sampled_from([None, None, 0.5])),
+        "costs": draw(st.just("roofline") | st.builds(RandomCosts, st.integers(0, 2**32))),
+    }
+    try:
+        return resolve_task(draw(programs() if program is None else program), replace(chip, levels=levels), **options)
+    except AcceleratorError:
+        reject()
+
+
 def game_tasks(program: st.SearchStrategy[Program] | None = None) -> st.SearchStrategy[Task]:
     """Return a strategy for tasks of the game, by default of `programs_with_idle_ops`, half of them with pairs."""
     idle = programs_with_idle_ops()
@@ -165,24 +194,28 @@ def programs_with_rows(draw: st.DrawFn, program: st.SearchStrategy[Program] | No
 @st.composite
 def programs_with_pairs(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Program:
     """Draw random programs in which results have the bytes of an operand, and may take its place."""
-    drawn = draw(programs() if program is None else program)
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    size, inner = drawn.tensor_bytes.copy(), drawn.tensor_kind == TensorKind.ACTIVATION
+    return with_pairs(draw(programs() if program is None else program), draw(st.integers(0, 2**32)))
+
+
+def with_pairs(program: Program, seed: int) -> Program:
+    """Return a program in which results have the bytes of an operand, and may take its place."""
+    rng = np.random.default_rng(seed)
+    size, inner = program.tensor_bytes.copy(), program.tensor_kind == TensorKind.ACTIVATION
     pairs = []
-    for first, end in pairwise(drawn.use_ptr.tolist()):
+    for first, end in pairwise(program.use_ptr.tolist()):
         uses = first + rng.permutation(end - first)
-        uses = uses[inner[drawn.use_tensor[uses]]]
-        operands, results = (uses[drawn.use_is_result[uses] == is_result] for is_result in (False, True))
+        uses = uses[inner[program.use_tensor[uses]]]
+        operands, results = (uses[program.use_is_result[uses] == is_result] for is_result in (False, True))
         for result in results.tolist() if len(operands) else ():
-            size[drawn.use_tensor[result]] = size[drawn.use_tensor[operands[0]]]
+            size[program.use_tensor[result]] = size[program.use_tensor[operands[0]]]
         pairs += [
             (use, result)
             for result in results.tolist()
             for use in operands.tolist()
-            if size[drawn.use_tensor[use]] == size[drawn.use_tensor[result]] and rng.random() < 0.8
+            if size[program.use_tensor[use]] == size[program.use_tensor[result]] and rng.random() < 0.8
         ]
-    moved = np.where(inner[drawn.use_tensor], size[drawn.use_tensor], drawn.use_bytes)
-    return replace(drawn, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    moved = np.where(inner[program.use_tensor], size[program.use_tensor], program.use_bytes)
+    return replace(program, tensor_bytes=size, use_bytes=moved, inplace=np.array(pairs, dtype=np.int64).reshape(-1, 2))
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,12 +11,15 @@ from hypothesis import strategies as st
 import memplace_env
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.costs import Roofline
-from memplace_env.placement.compiler import all_backing, all_backing_report
-from memplace_env.placement.resolve_task import make_task, resolve_task
+from memplace_env.placement.compiler import all_backing, all_backing_report, native_plan, place_levels
+from memplace_env.placement.resolve_task import _least_bytes, make_task, resolve_task
+from memplace_env.placement.simulator.builtin import time_plan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
 from memplace_env.report.inspection import inspect_task
 from tests.by_hand import machine, three_ops
 from tests.cli.conftest import Run, run  # noqa: F401  (a fixture)
-from tests.strategies import tasks
+from tests.strategies import programs, programs_with_pairs, tasks, tasks_of_roles
 from tests.thorough import examples
 
 PROGRAM = three_ops()
@@ -45,6 +49,33 @@ def test_to_the_byte():
 @given(tasks(costs=st.just(Roofline())))
 def test_it_is_what_the_simulator_counts(task):
     assert all_backing_report(task).peak_bytes[-1] == task.program.footprint
+
+
+def test_where_the_last_memory_holds_weights_only():
+    """Results must fit elsewhere at once: a and b, or the last two and the input."""
+    fast, slow = machine().levels
+    flash = replace(slow, capacity_bytes=40, holds=("weights",), writable=False)
+
+    def task_with(capacity: int, **options) -> Task:
+        levels = (replace(fast, capacity_bytes=capacity), replace(flash, **options))
+        return resolve_task(PROGRAM, machine(levels=levels), io_level="any")
+
+    task = task_with(20 + 30)
+    assert (task.footprint, task.fits) == (40, True)
+    assert violations(task, native_plan(task)) == []
+    assert task_with(50, capacity_bytes=64, alignment_bytes=64).footprint == 64
+    with pytest.raises(AcceleratorError, match=r"up to 50 bytes at once that may lie in fast only, where .* for 49;"):
+        task_with(49)
+    with pytest.raises(AcceleratorError, match=r"0\.0 KiB of weights and up to 0\.0 KiB of other data"):
+        task_with(50, capacity_bytes=39)
+
+
+@examples(100)
+@given(tasks_of_roles(programs() | programs_with_pairs()))
+def test_what_must_lie_in_fast_memory_needs_no_more_than_plans_have_there(task):
+    plan = place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64)).plan
+    if not violations(task, plan):
+        assert _least_bytes(task, task.must_leave) <= time_plan(task, plan).peak_bytes[:-1].sum()
 
 
 def test_refused_everywhere():

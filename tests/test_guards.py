@@ -144,5 +144,6 @@ def test_every_limit_of_a_program_file_is_noticed(tmp_path):
         cases += [said("_check_ranges", arrays), said("_check_ranges", arrays | {name: np.array([value])})]
     cases += [said("_list", value) for value in ([], ())] + [said("_text", value) for value in ("a", 5, "\ud800")]
     cases += [said("read_program", "", Program), said("write_program", update(), tmp_path / "a.txt")]
-    cases.append(said("write_program", types.SimpleNamespace(slices=1), tmp_path / "a.program"))
-    assert unnoticed(program_file, judges, cases, ".xxx.x.x.xxxxxxx..xxxxxx.x.x.x.xxxxx") == []
+    for fields in ({"slices": 1}, {"alignment": 1}, {"alignment": 2}):
+        cases.append(said("write_program", types.SimpleNamespace(**fields), tmp_path / "a.program"))
+    assert unnoticed(program_file, judges, cases, ".xxx.x.x.xxxxxxx..xxxxxx.x.x.x.xxxxxxx") == []

@@ -152,15 +152,30 @@ def load_evaluated(
     The first plan's settings say how the program is built, but for the slices, which are each plan's own.
 
     Raises:
-        MemPlaceError: as by `load_plan` and `evaluate_saved`.
+        MemPlaceError: as by `load_plan` and `evaluate_saved`, and if plans have different orders or results in place.
     """
     from memplace_env.placement.memory_plan import MemoryPlan
 
     first, plan = load_plan(model, paths[0], flags)
     saved = [plan, *(MemoryPlan.load(path) for path in paths[1:])]
+    for other, path in zip(saved, paths, strict=True):
+        _require_same_ops(plan, paths[0], other, path)
     tasks = [_own_task(first, plan, model, path, flags) for plan, path in zip(saved, paths, strict=True)]
     rows = zip(tasks, saved, paths, strict=True)
     return tasks, [evaluate_saved(task, plan, path) for task, plan, path in rows]
+
+
+def _require_same_ops(first: MemoryPlan, first_path: Path, other: MemoryPlan, path: Path) -> None:
+    """Raise PlanError if two plans of a program have their ops in different orders, or different results in place."""
+    if first.program != other.program or first.program_sha256 == other.program_sha256:
+        return
+    asked = {"order": "the same order of ops", "in_place": "the same results in place"}
+    differ = [text for name, text in asked.items() if first.settings.get(name) != other.settings.get(name)]
+    if differ:
+        raise PlanError(
+            f"{first_path} and {path} do not have {' and '.join(differ)}, so that their ops are not compared one by "
+            "one; 'memplace explain' shows each of them."
+        )
 
 
 def _own_task(task: Task, plan: MemoryPlan, model: str | None, path: Path, flags: ModelFlags) -> Task:

@@ -12,14 +12,20 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
 
 ALIGNMENT: Final = 64
-"""Bytes; places begin at multiples of it where the memory has room for that."""
+"""Bytes; places begin at multiples of it where the memory has room for that, always at those of its own alignment."""
 
 
 def fits_backing(task: Task, plan: MemoryPlan) -> bool:
     """Return whether `backing_offsets` finds places for a plan that breaks no other rule."""
     # Each place is the lowest gap, so none ends beyond the sum of all sizes: what fits side by side fits packed.
-    side_by_side = round_up(task.program.tensor_bytes, ALIGNMENT).sum()
+    side_by_side = round_up(task.program.tensor_bytes, alignments(task)[0]).sum()
     return bool(side_by_side <= _capacity(task)) or backing_offsets(task, plan) is not None
+
+
+def alignments(task: Task) -> tuple[int, ...]:
+    """Return the bytes that all places are multiples of, powers of two: the first that needs no more than there is."""
+    own = task.accelerator.levels[-1].alignment_bytes
+    return (own,) if own >= ALIGNMENT else (ALIGNMENT, own)
 
 
 def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
@@ -33,7 +39,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
         plan: one that breaks no other rule.
 
     Returns:
-        multiples of `ALIGNMENT`, or any bytes if that needs more than the memory has; None if that does, too.
+        multiples of one of `alignments`; None if the memory has too few bytes for that.
     """
     # At the head of the file this would go in a circle: the package of the packing needs the validator.
     from memplace_env.placement.compiler.block_neighbours import neighbours_of
@@ -47,7 +53,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
     np.maximum.at(last, owner[there], last[there])
     placed = np.unique(owner[there])
     offsets = np.full(program.num_tensors, -1, dtype=np.int64)
-    for alignment in (ALIGNMENT, 1):
+    for alignment in alignments(task):
         size = round_up(program.tensor_bytes, alignment)
         stays = (first[placed] == 0) & (last[placed] == program.num_ops)
         fixed, others = placed[stays], placed[~stays]

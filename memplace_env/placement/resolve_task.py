@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
 from memplace_env._lib.foreign import described
@@ -336,10 +337,35 @@ def _refuse_updates(task: Task) -> None:
 
 
 def _fitting(task: Task) -> Task:
-    for demand in task.demands:
-        if not demand.is_met:
+    program, memory = task.program, task.accelerator.levels[-1]
+    if not task.fits:
+        weights = min(program.bytes_of(TensorKind.WEIGHT), task.footprint)
+        sizes = weights, task.footprint - weights, memory.capacity_bytes
+        scale, unit = (2**30, "GiB") if memory.capacity_bytes >= 2**30 else (2**10, "KiB")
+        stay, live, room = (f"{size / scale:.1f} {unit}" for size in sizes)
+        raise AcceleratorError(
+            f"{program.name!r} has {stay} of weights and up to {live} of other data at once, more than the {room} of "
+            f"{memory.name}, the backing memory of {task.accelerator.name!r}; take a smaller batch, smaller dims, "
+            "a smaller dtype or another accelerator."
+        )
+    for levels in np.unique(task.allowed[task.must_leave], axis=0):
+        needs, most = _least_bytes(task, (task.allowed <= levels).all(axis=1)), int(task.capacities[levels].sum())
+        if needs > most:
+            names = " and ".join(task.accelerator.levels[level].name for level in np.flatnonzero(levels))
             raise AcceleratorError(
-                f"{task.program.name!r} has {demand.data}, more than the {amount(demand.room, demand.room)} of "
-                f"{demand.where}; take a smaller batch, smaller dims, a smaller dtype or another accelerator."
+                f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
+                f"for {most:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
             )
     return task
+
+
+def _least_bytes(task: Task, mine: NDArray[np.bool_]) -> int:
+    """Return the bytes that some tensors need at once in fast memory, however well they lie there."""
+    program = task.program
+    size = np.where(mine, program.tensor_bytes, 0)
+    alive = program.alive(size)
+    _, result, op = np.unique(program.handovers, axis=0).T
+    result, first = np.unique(result, return_index=True)
+    np.subtract.at(alive, op[first], size[result])
+    stays = (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights)
+    return int(size[stays].sum() + alive.max())

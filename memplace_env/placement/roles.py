@@ -1,9 +1,9 @@
-"""Which memories each tensor may lie in: what the chip's memories hold, where inputs and outputs are, and pins."""
+"""The memories that each tensor may lie in, by what they hold, where inputs and outputs are, and pins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
 from memplace_env._lib.foreign import shown
 from memplace_env._lib.hints import nearest
-from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.accelerator import MemoryLevel
 from memplace_env.machine.accelerator.accelerator import ANY, BACKING
 from memplace_env.machine.costs.cost_arrays import LIMIT_PS, Costs
 from memplace_env.program.blocks import end_tensors
 from memplace_env.program.program import Program, TensorKind
-
-if TYPE_CHECKING:
-    from memplace_env.placement.task import Task
 
 Allowed = NDArray[np.bool_]
 """bool[K, L], whether each tensor may lie in each level."""
@@ -27,12 +24,12 @@ PENALTY_PS: Final = LIMIT_PS // 4
 """Picoseconds that all uses together take which the backing memory serves and must not: no plan of those is fast."""
 
 
-def allowed_levels(program: Program, chip: Accelerator, io_level: str, pins: Mapping[str, str]) -> Allowed:
+def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: str, pins: Mapping[str, str]) -> Allowed:
     """Return bool[K, L], whether each tensor may lie in each level.
 
     Args:
         program: the program.
-        chip: its levels say what they hold and how large a block may be.
+        levels: those of the chip, which say what they hold and how large a block may be.
         io_level: see `Accelerator.io_level`; for the tensors of `blocks.end_tensors`.
         pins: the level, by name, of tensors by name; of all slices of a tensor of `Program.whole`.
 
@@ -40,11 +37,11 @@ def allowed_levels(program: Program, chip: Accelerator, io_level: str, pins: Map
         WorkloadError: for a tensor or a level that there is not.
         AcceleratorError: if a tensor may lie nowhere.
     """
-    weight, levels = program.tensor_kind == TensorKind.WEIGHT, chip.levels
+    weight = program.tensor_kind == TensorKind.WEIGHT
     allowed = np.zeros((program.num_tensors, len(levels)), dtype=np.bool_)
     for index, level in enumerate(levels):
         allowed[:, index] = np.where(weight, "weights" in level.holds, "activations" in level.holds)
-        if level.largest_block_bytes is not None and index < chip.backing:
+        if level.largest_block_bytes is not None and index < len(levels) - 1:
             allowed[program.tensor_bytes > level.largest_block_bytes, index] = False
     numbers = {level.name: index for index, level in enumerate(levels)}
     if io_level not in (BACKING, ANY):
@@ -52,18 +49,18 @@ def allowed_levels(program: Program, chip: Accelerator, io_level: str, pins: Map
     whole = program.whole
     tensors = set(whole.tensor_name) if pins else set[str]()
     for name, level_name in pins.items():
-        for known, what, where in ((tensors, "tensor", whole.name), (numbers, "memory", chip.name)):
+        for known, what, where in ((tensors, "tensor", repr(whole.name)), (numbers, "memory", "the chip")):
             wanted = name if what == "tensor" else level_name
             if wanted not in known:
                 close = nearest(wanted, known)
                 did = f"; did you mean {shown(close)}?" if close else "."
-                raise WorkloadError(f"A pin names the {what} {shown(wanted)}, which {where!r} does not have{did}")
+                raise WorkloadError(f"A pin names the {what} {shown(wanted)}, which {where} does not have{did}")
         named = np.array([one == name for one in whole.tensor_name])[program.whole_tensor]
         allowed[named] &= np.arange(len(levels)) == numbers[level_name]
     for tensor in np.flatnonzero(~allowed.any(axis=1))[:1].tolist():
         raise AcceleratorError(
             f"tensor {shown(program.tensor_name[tensor])} of {program.tensor_bytes[tensor]:,} bytes may lie in no "
-            f"memory of {chip.name!r}: look at holds, largest_block_bytes and io_level of its file, and at pins."
+            f"memory of the chip: look at holds, largest_block_bytes and io_level of its file, and at pins."
         )
     return allowed
 
@@ -92,12 +89,11 @@ def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     return costs._replace(use_ps=use_ps)
 
 
-def without_penalties(costs: Costs, task: Task) -> Costs:
+def without_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     """Return costs in which the backing memory serves uses that it must not as the slowest of their levels would.
 
     For models that allow no such use: a number that is never paid, of the size of others.
     """
-    program, allowed = task.program, task.allowed
     forbidden = np.flatnonzero(~allowed[program.use_tensor, -1])
     use_ps = costs.use_ps.copy()
     use_ps[forbidden, -1] = np.where(allowed[program.use_tensor[forbidden]], use_ps[forbidden], 1).max(axis=1)

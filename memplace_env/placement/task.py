@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.foreign import WORD, shown
 from memplace_env._lib.threads import cached_property
+from memplace_env._lib.units import round_up
 from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
@@ -61,13 +62,20 @@ class Task:
 
     @property
     def fits(self) -> bool:
-        """True if the memories hold the program, see `demands`; false says that no plan can run."""
-        return all(demand.is_met for demand in self.demands)
+        """True if the backing memory holds the program, see `footprint`."""
+        return self.footprint <= self.accelerator.levels[-1].capacity_bytes
 
     @cached_property
-    def demands(self) -> tuple[Demand, ...]:
-        """Bytes that the memories have to hold at once, see `roles.demands_of`."""
-        return demands_of(self)
+    def footprint(self) -> int:
+        """Bytes of the backing memory that hold all that may lie there, in whole units of its alignment.
+
+        That is `Program.footprint` where everything may. Streamed weights start there, wherever they may lie later.
+        """
+        program = self.program
+        weight = program.tensor_kind == TensorKind.WEIGHT
+        there = self.allowed[:, -1] | (weight & self.streams_weights)
+        size = there * round_up(program.tensor_bytes, self.accelerator.levels[-1].alignment_bytes)
+        return int(size[program.producer < 0].sum() + program.alive(size).max())
 
     @property
     def streams_weights(self) -> bool:
@@ -78,7 +86,7 @@ class Task:
     def allowed(self) -> NDArray[np.bool_]:
         """bool[K, L], whether each tensor may lie in each level, see `roles.allowed_levels`."""
         pins, io_level = self.settings.get("pins") or {}, self.settings.get("io_level") or BACKING
-        return frozen(allowed_levels(self.program, self.accelerator, io_level, pins))
+        return frozen(allowed_levels(self.program, self.accelerator.levels, io_level, pins))
 
     @property
     def must_leave(self) -> NDArray[np.bool_]:
@@ -96,6 +104,14 @@ class Task:
         """int64[L], bytes of each level that blocks may take: whole units of the program's alignment."""
         unit = self.program.alignment
         return frozen(np.array([level.capacity_bytes // unit * unit for level in self.accelerator.levels]))
+
+    @cached_property
+    def kept_bytes(self) -> Ints:
+        """int64[T, L], what each op leaves to blocks less than `capacities`: `reserved_bytes`, in whole units."""
+        if self.program.alignment == 1:
+            return self.costs.reserved_bytes
+        rooms = [self.capacities[level] - self.room_bytes(level)[:-1] for level in range(self.accelerator.num_levels)]
+        return np.stack(rooms, axis=1)
 
     def room_bytes(self, level: int) -> Ints:
         """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""

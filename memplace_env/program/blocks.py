@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import round_up
 from memplace_env.program.builder import GEOMETRY_DEFAULT
 from memplace_env.program.program import GEOMETRY, Ints, Program, TensorKind
@@ -34,10 +36,16 @@ def aligned(program: Program, alignment: int) -> Program:
 def with_ends(program: Program) -> Program:
     """Return the program with graph inputs and outputs as inner results, which a first op makes and a last op reads.
 
-    All inputs are alive from the first op on, all outputs to the last. The two ops move one byte a tensor and do
-    nothing, see `ends_costs`. Inputs whose place an output takes, and such outputs, stay what they are; so does a
-    program that has no others. Inputs and outputs are not cut into slices.
+    All inputs are alive from the first op on, all outputs to the last. The two ops move one byte a tensor and compute
+    nothing: they take a latency of the memories that they touch, and a picosecond a tensor. Inputs whose place an
+    output takes, and such outputs, stay what they are; so does a program that has no others. Inputs and outputs are not
+    cut into slices.
+
+    Raises:
+        WorkloadError: if the program's tensors are slices already.
     """
+    if program.slices is not None:
+        raise WorkloadError("The inputs and outputs of a sliced Program cannot become blocks; slice it afterwards.")
     taken = np.zeros(program.num_tensors, dtype=np.bool_)
     taken[program.alias_of[program.alias_of >= 0]] = True
     inputs = np.flatnonzero((program.tensor_kind == TensorKind.INPUT) & ~taken)
@@ -91,6 +99,14 @@ def inner_uses(program: Program) -> slice:
     """Return the uses without those of the ops of `with_ends`."""
     ops = inner_ops(program)
     return slice(int(program.use_ptr[ops.start]), int(program.use_ptr[ops.stop]))
+
+
+def kinds_of(program: Program) -> NDArray[np.integer]:
+    """Return the `TensorKind` of each tensor, int[K], in a network without those ops: inputs and outputs are such."""
+    kinds, ops = program.tensor_kind.copy(), inner_ops(program)
+    kinds[program.use_tensor[: program.use_ptr[ops.start]]] = TensorKind.INPUT
+    kinds[program.use_tensor[program.use_ptr[ops.stop] :]] = TensorKind.OUTPUT
+    return kinds
 
 
 def end_tensors(program: Program) -> Ints:

@@ -61,7 +61,16 @@ class Program(ProgramArrays):
 
         An output that takes another tensor's place needs none of its own; every other result has bytes of its own.
         """
-        return frozen(self.live_bytes_of(np.ones(self.num_tensors, dtype=np.bool_)))
+        return frozen(self.alive(self.tensor_bytes))
+
+    def alive(self, tensor_bytes: Ints) -> Ints:
+        """Return `live_bytes` if tensors had such bytes, int64[K]."""
+        own = (self.producer >= 0) & (self.alias_of < 0)
+        # Bytes that each op adds to those alive; summed up, the bytes alive.
+        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
+        np.add.at(delta, self.live_start[own], tensor_bytes[own])
+        np.add.at(delta, self.live_end[own] + 1, -tensor_bytes[own])
+        return np.cumsum(delta)[:-1]
 
     @cached_property
     def live_bytes_in_place(self) -> Ints:

@@ -14,6 +14,7 @@ from memplace_env._lib.units import PS
 from memplace_env.machine.costs import Costs, Roofline, costs_of, op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.task import Task
+from memplace_env.program.blocks import inner_ops, kinds_of
 from memplace_env.program.program import Ints, TensorKind
 from memplace_env.program.reordering import memory_order, reordered
 from memplace_env.report.explanation.repeated_ops import RepeatedOps, repeated_ops
@@ -86,6 +87,10 @@ class Inspection(NamedTuple):
         counts = slice_counts(self.task.program)
         return int((counts > 1).sum()), int(counts[counts > 1].sum())
 
+    def bytes_of(self, kind: TensorKind) -> int:
+        """Return the bytes of all tensors of one kind, inputs and outputs that are blocks included."""
+        return int(self.task.program.tensor_bytes[kinds_of(self.task.program) == kind].sum())
+
     def other_peaks(self) -> dict[str, int]:
         """Return the most bytes of results alive at once if decisions were others: in `memory_order`, and in place."""
         program = self.task.program.whole
@@ -121,8 +126,8 @@ class Inspection(NamedTuple):
 
     def op_types(self) -> list[tuple[str, NDArray[np.bool_]]]:
         """Return each op type with the mask of its ops, most time in the backing memory first."""
-        kinds = np.array(self.task.program.op_type)
-        masks = [(str(kind), kinds == kind) for kind in dict.fromkeys(self.task.program.op_type)]
+        types = self.task.program.op_type
+        masks = [(kind, np.array(types) == kind) for kind in dict.fromkeys(types[inner_ops(self.task.program)])]
         return sorted(masks, key=lambda item: -int(self.backing.time_ps[item[1]].sum()))
 
     def to_json(self, most: int = 10, *, every_op: bool = False) -> dict[str, Any]:
@@ -134,18 +139,15 @@ class Inspection(NamedTuple):
             "accelerator": chip.name,
             "dtype": program.dtype,
             "dims": None if self.dims is None else list(self.dims),
-            "ops": program.num_ops,
+            "ops": len(program.op_type[inner_ops(program)]),
             "tensors": program.whole.num_tensors,
             **({"cut_tensors": self.cuts[0], "slices": self.cuts[1]} if program.slices else {}),
             "macs": int(program.macs.sum()),
             "vector_ops": int(program.vector_ops.sum()),
-            "weight_bytes": program.bytes_of(TensorKind.WEIGHT),
-            "input_bytes": program.bytes_of(TensorKind.INPUT),
-            "activation_bytes": program.bytes_of(TensorKind.ACTIVATION),
-            "output_bytes": program.bytes_of(TensorKind.OUTPUT),
+            **{f"{kind.name.lower()}_bytes": self.bytes_of(kind) for kind in TensorKind},
             "peak_live_bytes": int(program.live_bytes.max()),
             **{f"peak_live_bytes_{name.replace(' ', '_')}": peak for name, peak in self.other_peaks().items()},
-            "footprint_bytes": program.footprint,
+            "footprint_bytes": self.task.footprint,
             "fits": self.task.fits,
             "moved_bytes": int(self.op_bytes.sum()),
             "intensity": self.intensity,
@@ -259,21 +261,21 @@ def _totals(inspection: Inspection) -> Table:
     table.show_header = False
     if inspection.dims is not None:
         add_row(table, "symbolic dims", ", ".join(inspection.dims) or "none, all are fixed")
-    add_row(table, "ops, tensors", f"{program.num_ops}, {program.whole.num_tensors}")
+    add_row(table, "ops, tensors", f"{len(program.op_type[inner_ops(program)])}, {program.whole.num_tensors}")
     if program.slices is not None:
         add_row(table, "slices", "{} tensors are cut into {:,} slices".format(*inspection.cuts))
     add_row(table, "work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum())} vector ops")
     for name, kind in (("weights", TensorKind.WEIGHT), ("activations", TensorKind.ACTIVATION)):
-        add_row(table, name, size(program.bytes_of(kind)))
-    inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
+        add_row(table, name, size(inspection.bytes_of(kind)))
+    inputs, outputs = (size(inspection.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
     add_row(table, "inputs, outputs", f"{inputs}, {outputs}")
     add_row(table, "peak live activations", size(int(program.live_bytes.max())))
     for name, peak in inspection.other_peaks().items():
         add_row(table, f"  {name}", size(peak))
     add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
-    for demand in inspection.task.demands:
-        fit = "fits" if demand.is_met else "does not fit"
-        add_row(table, f"room in {demand.memories}", f"{fit}: {size(demand.needed)} of {size(demand.room)}")
+    fit = "fits" if inspection.task.fits else "does not fit"
+    room = f"{size(inspection.task.footprint)} of {size(levels[-1].capacity_bytes)}"
+    add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
     everything = np.ones(program.num_ops, dtype=bool)

@@ -30,6 +30,8 @@ BLOCK_COLOURS = {
     BlockKind.COPIED_ACTIVATION: "#f0e442",
     BlockKind.INPUT: "#009e73",
     BlockKind.OUTPUT: "#cc79a7",
+    BlockKind.FILLED: "#009e73",
+    BlockKind.TAKEN: "#cc79a7",
 }
 """Colours by kind of block: the palette of Okabe and Ito, distinct for the colour-blind."""
 SAVED, LOST = "#b9dcf2", "#d55e00"

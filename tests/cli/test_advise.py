@@ -10,7 +10,8 @@ from tests.cli.conftest import Run
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advice, "SECONDS", 1.0)
+    monkeypatch.setattr(advice, "MOVES_WORK", 1.0)
+    monkeypatch.setattr(advice, "ORDER_WORK", 0.02)
 
 
 def test_every_open_decision_has_a_row(run: Run) -> None:

@@ -127,6 +127,20 @@ def test_compare_draws(run: Run, saved: Path, tmp_path: Path) -> None:
     assert "end it in .png" in refused.stderr
 
 
+def test_plans_in_another_order_or_place_are_not_compared(run: Run, saved: Path, tmp_path: Path) -> None:
+    """One sentence names both plans and what differs; each alone is compared with native."""
+    for name, flags in {"order": ("--order", "memory"), "place": ("--in-place", "rows")}.items():
+        made = run("solve", "NeRF", "-a", "tpu-v4i", *flags, "--agent", "native", "--bound", "0", "--out", name)
+        assert made.exit_code == 0, made.stderr
+        assert run("compare", tmp_path / name / "plan.json").exit_code == 0
+    both = [tmp_path / name / "plan.json" for name in ("order", "place")]
+    refused = run("compare", *both)
+    assert refused.exit_code == 2
+    said = " ".join(refused.stderr.split())
+    assert f"{both[0]} and {both[1]} do not have the same order of ops and the same results in place, so" in said
+    assert "was made for another program" in run("compare", MODEL, saved, both[0]).stderr
+
+
 def test_settings_come_from_the_plan(run: Run, tmp_path: Path) -> None:
     """A plan says how its program was built, so nothing has to be repeated."""
     made = run("solve", "AlexNet", "--batch", 3, "-a", "tpu-v4i", "--agent", "random", "--budget", 8, "--out", "o")

@@ -116,7 +116,9 @@ def test_a_cache_is_updated_in_its_place(tmp_path_factory, rows):
     plan = native_plan(task)
     assert not violations(task, plan)
     executor = Executor(task)
-    past, present = (executor._layout.backing(task.program.tensor_name.index(name)) for name in ("past", "present"))
+    past, present = (
+        executor._layout.behind(plan)[task.program.tensor_name.index(name)] for name in ("past", "present")
+    )
     assert past == present
     assert executor.run(plan, inferences=2).right
     assert moved(task.program, "past") == [1] < moved(apart.program, "past")

@@ -48,7 +48,7 @@ def can_run(task: Task, plan: MemoryPlan) -> bool:
     before the first inference into the blocks that last from one to the next, and never again: the second inference
     must do with what the first has left.
     """
-    if not _in_range(task, plan):
+    if not _in_range(task, plan) or not all(_may_lie(task, *place) for place in _places(task, plan)):
         return False
     blocks = [
         Block(tensor, level, offset, offset + int(task.program.tensor_bytes[tensor]), start, end)
@@ -83,6 +83,26 @@ def _in_range(task: Task, plan: MemoryPlan) -> bool:
             for tensor, *ends, first, last in plan.transfers.tolist()
         )
     )  # fmt: skip
+
+
+def _places(task: Task, plan: MemoryPlan) -> list[tuple[int, int, int]]:
+    """Return tensor, level and offset of each block, and of each use of the backing memory, which is at offset 0."""
+    blocks = [(tensor, level, offset) for tensor, level, offset, _, _ in plan.allocations.tolist()]
+    uses = zip(task.program.use_tensor.tolist(), plan.use_level.tolist(), strict=True)
+    return blocks + [(tensor, level, 0) for tensor, level in uses if level == task.backing]
+
+
+def _may_lie(task: Task, tensor: int, level: int, offset: int) -> bool:
+    """Return whether the memory holds such tensors, as large, at such addresses, and those of the caller's there."""
+    program, chip = task.program, task.accelerator
+    memory, io_level = chip.levels[level], task.settings.get("io_level", "backing")
+    kind = "weights" if program.tensor_kind[tensor] == TensorKind.WEIGHT else "activations"
+    used_by = {program.op_type[op] for op in program.use_op[program.use_tensor == tensor].tolist()}
+    elsewhere = io_level not in ("any", memory.name) and not used_by.isdisjoint(("Inputs", "Outputs"))
+    most = memory.largest_block_bytes
+    too_large = most is not None and level < chip.backing and program.tensor_bytes[tensor] > most
+    unaligned = offset % task.settings.get("alignment", 1) > 0
+    return kind in memory.holds and not elsewhere and not too_large and not unaligned
 
 
 def _room(task: Task, blocks: list[Block], copies: list[Copy], op: int) -> bool:

@@ -213,7 +213,8 @@ class Steps:
         life = ops[-1] - ops[0] + 1
         peaks = [most]
         for rivals in (denser, self.undecided[1:]):
-            peaks.append(max(sum(self.held(rival, op) for rival in rivals) for op in ops))
+            there = dict.fromkeys(rivals, FAST)
+            peaks.append(max(sum(self.held(each, op) for each in rivals) - self.shared(FAST, op, there) for op in ops))
         return [
             float(weight),
             log2(1 + most) / 40,

@@ -69,8 +69,8 @@ class Exact(Agent[Evaluator]):
     ) -> None:
         _check_gap(mip_gap)
         check_tie_break(tie_break)
-        if work is not None and not work > 0:
-            raise AgentError(f"work={work} is out of range; pass more than 0, or None for no limit.")
+        if work is not None:
+            _check_work(work)
         self.mip_gap, self.tie_break, self.work = mip_gap, tie_break, work
 
     def run(self, evaluator: Evaluator, seed: int) -> Verdict:
@@ -100,23 +100,28 @@ class ExactDynamic(Agent[OneShotEvaluator]):
 
     `Exact` first finds the best plan that gives each tensor one level; from there on, branch and bound over a linear
     program of all plans, then large-neighbourhood search, as in games (`dynamic`). The bound holds for every plan that
-    the validator accepts, those that move nothing included. Without a time limit work of about two minutes ends it,
-    see `Exact`, if the plan is not proven before. An interrupt ends the search as that of `Exact`.
+    the validator accepts, those that move nothing included. An interrupt ends the search as that of `Exact`.
 
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).
         tie_break: see `Exact`.
+        work: most work of the search for moves without a time limit, see `Exact`; by default about two minutes.
 
     Raises:
         AgentError: as `Exact`.
     """
 
     budgeted = False
+    checks = True
+    """See `Exact`."""
 
-    def __init__(self, mip_gap: float = OPTIMAL_GAP, tie_break: TieBreak = "backing") -> None:
+    def __init__(
+        self, mip_gap: float = OPTIMAL_GAP, tie_break: TieBreak = "backing", work: float = DYNAMIC_WORK
+    ) -> None:
         _check_gap(mip_gap)
         check_tie_break(tie_break)
-        self.mip_gap, self.tie_break = mip_gap, tie_break
+        _check_work(work)
+        self.mip_gap, self.tie_break, self.work = mip_gap, tie_break, work
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Search for levels without moves, then for plans of any kind.
@@ -128,10 +133,10 @@ class ExactDynamic(Agent[OneShotEvaluator]):
         verdict, stage_results = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[StageResult]()
         try:
             with _stage(Exact.name, evaluator.part(MAPS_SHARE, proves=False), stage_results) as part:
-                StaticSearch(part, self.mip_gap, MAPS_WORK).run()
+                StaticSearch(part, self.mip_gap, min(MAPS_WORK, self.work)).run()
             with _stage(self.name, evaluator.part(1.0), stage_results) as part:
-                search = DynamicSearch(part, self.mip_gap, self.tie_break == "backing", DYNAMIC_WORK)
-                verdict = _verdict(search, self.tie_break)
+                search = DynamicSearch(part, self.mip_gap, self.tie_break == "backing", self.work)
+                verdict = _verdict(search, self.tie_break, self.checks)
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
         return verdict._replace(stage_results=tuple(stage_results))
@@ -180,6 +185,11 @@ def _stage(name: str, part: OneShotEvaluator, stage_results: list[StageResult]) 
 def _check_gap(mip_gap: float | None) -> None:
     if mip_gap is not None and not LEAST_GAP <= mip_gap < 1:
         raise AgentError(f"mip_gap={mip_gap} is out of range; pass one in [{LEAST_GAP:g}, 1).")
+
+
+def _check_work(work: float) -> None:
+    if not work > 0:
+        raise AgentError(f"work={work} is out of range; pass more than 0.")
 
 
 def _check_costs(evaluator: Evaluator, name: str) -> None:

@@ -30,6 +30,7 @@ from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
+from memplace_env.program.blocks import inner_ops
 
 RUNS: Final = 50
 """Runs of a plan, of which the median counts. Our choice."""
@@ -90,9 +91,14 @@ class Bench:
                 f"{task.program.name!r} is cut into slices, and the kernels of a device read whole tensors; make the "
                 "task and its plans without slices."
             )
+        if inner_ops(task.program) != slice(0, task.program.num_ops):
+            raise ExecutionError(
+                f"{task.program.name!r} has its inputs and outputs in blocks, and a device reads them from the backing "
+                "memory and writes them there; make the task and its plans with --io-level backing."
+            )
         self.task, self.device = task, device
         self._network = network_of(task, seed, inputs, progress or (lambda: None))
-        self._layout = ArenaLayout(task, self._network.source)
+        self._layout = ArenaLayout(task, self._network)
         if self._layout.scale > 1:
             raise ExecutionError(
                 f"{task.program.name!r} is deployed in smaller types than its file has, so that the times would be "
@@ -104,9 +110,6 @@ class Bench:
         self._ops = Ops(task, self._network, device)
         self._outputs = self._ops.outputs()
         self._captures: bool | None = None
-        self._results: list[int] = np.flatnonzero(task.program.producer >= 0).tolist()
-        for tensor, content in {**self._network.weights, **self._network.inputs}.items():
-            self._at(self._layout.backing(tensor)).copy_(bytes_of(content))
 
     def measure(self, plan: MemoryPlan, runs: int = RUNS) -> Timing:
         """Time inferences of a plan; the first and the last must have the outputs of the ops without a plan.
@@ -116,12 +119,15 @@ class Bench:
             ExecutionError: an op fails there, an output is wrong, or the plan cannot be captured as others were.
         """
         require_valid(self.task, plan)
-        steps = Steps(self.device, list(commands_of(self.task, plan)), self._works(plan))
+        places = Places(self.task, plan, self._layout)
+        self._load(places)
+        steps = Steps(self.device, list(commands_of(self.task, plan)), self._works(places))
         play = self._warm(steps.issue)
         inferences = [
-            self._checked(plan, play) if number in (0, runs - 1) else timed(self.device, play) for number in range(runs)
+            self._checked(places, play) if number in (0, runs - 1) else timed(self.device, play)
+            for number in range(runs)
         ]
-        self._checked(plan, self._warm(steps.issue_with_clocks))
+        self._checked(places, self._warm(steps.issue_with_clocks))
         return Timing(np.array(inferences), *steps.parts(), captured=bool(self._captures))
 
     def op_seconds(
@@ -168,28 +174,31 @@ class Bench:
             timed(self.device, replay.play)
         return replay.play
 
-    def _checked(self, plan: MemoryPlan, play: Work) -> float:
+    def _checked(self, places: Places, play: Work) -> float:
         """Return the seconds of an inference and check its outputs.
 
         All results of earlier inferences are poisoned before, also when it is timed again, so that they cannot stand in
         for data that come too late.
         """
-        seconds = timed(self.device, play, before=partial(self._load, plan))
-        self._check_outputs()
+        seconds = timed(self.device, play, before=partial(self._load, places))
+        self._check_outputs(places)
         return seconds
 
-    def _load(self, plan: MemoryPlan) -> None:
+    def _load(self, places: Places) -> None:
         """Restore the state before the first inference: weights and inputs, and poison in place of results."""
-        for span in (*self._layout.reached(plan), *map(self._layout.backing, self._results)):
+        plan = places.plan
+        for span in (*self._layout.reached(plan), *map(places.backing, places.behind)):
             self._at(span).fill_(POISON)
+        for tensor, content in {**self._network.weights, **self._network.inputs}.items():
+            if tensor in places.behind:
+                self._at(places.backing(tensor)).copy_(bytes_of(content))
         for row in np.flatnonzero(self.task.resident_blocks(plan)).tolist():
             weight = self._network.weights[int(plan.allocations[row, 0])]
             self._at(self._layout.block(plan, row)).copy_(bytes_of(weight))
         self.device.finish()  # the streams do not wait for what is done outside of them
 
-    def _works(self, plan: MemoryPlan) -> Callable[[RunOp | CopyTensor], Work]:
+    def _works(self, places: Places) -> Callable[[RunOp | CopyTensor], Work]:
         """Return a function that returns the work of each step of a plan."""
-        places = Places(self.task, plan, self._layout)
 
         def work(step: RunOp | CopyTensor) -> Work:
             if isinstance(step, CopyTensor):
@@ -199,10 +208,10 @@ class Bench:
 
         return work
 
-    def _check_outputs(self) -> None:
+    def _check_outputs(self, places: Places) -> None:
         self.device.finish()
         for port, expected, tolerance in self._outputs:
-            output = typed(self._at(self._layout.backing(port.tensor)), port)
+            output = typed(self._at(places.backing(port.tensor)), port)
             if differs(output, expected, tolerance):
                 raise ExecutionError(
                     f"{self.device.name} computes another {port.name!r} with this plan than without, so that its time "

@@ -124,6 +124,6 @@ def _task_of(accelerator: Accelerator, plan: MemoryPlan) -> Task:
     if "workload" not in settings:
         raise ExecutionError(f"The plan for {plan.program!r} does not name its model; pass DeviceSimulator the task.")
     names = ("costs", "batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases", "slices", "order")
-    named: dict[str, Any] = {key: settings.get(key) for key in names}
+    named: dict[str, Any] = {key: settings.get(key) for key in (*names, "pins")}
     named |= {key: settings.get(key, value) for key, value in as_written(accelerator.name).items()}
     return resolve_task(settings["workload"], accelerator, **named)

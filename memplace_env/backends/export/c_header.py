@@ -17,6 +17,7 @@ from memplace_env.placement.backing_memory import ALIGNMENT, backing_offsets
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
+from memplace_env.program.blocks import ARRIVAL, DEPARTURE, end_tensors
 from memplace_env.program.program import Ints, Program, TensorKind
 
 MOST_NAME_BYTES: Final = 1_000
@@ -40,12 +41,12 @@ _HEAD: Final = """\
 /* A memory plan: where each tensor lies and when, which copies run beside the ops. Written by memplace; do not edit.
 
    Offsets and sizes are bytes; offsets count from the start of the level's arena, which begins at a multiple of the
-   level's alignment_bytes (or of more). Times are numbers of ops, both ends inclusive; {end} is the end of the program.
-   Level 0 is the fastest, the last level the backing memory, where each tensor that ever is there has one place
-   (backing_offset, else {macro}_NO_ADDRESS). Inputs and weights keep theirs. A result's is its own from the first to
-   the last op that uses or copies it there, an output's to the end; at other ops it may be another result's. A
-   tensor's allocations are rows first_allocation to first_allocation + allocation_count - 1; so are an op's uses, its
-   operands first. A copy may start when op earliest_op starts and has ended when op latest_op ends. */
+   level's alignment_bytes (or of more), as each offset there is. Times are numbers of ops, both ends inclusive; {end}
+   is the end of the program. Level 0 is the fastest, the last level the backing memory, where each tensor that ever is
+   there has one place (backing_offset, else {macro}_NO_ADDRESS). Inputs and weights keep theirs. A result's is its own
+   from the first to the last op that uses or copies it there, an output's to the end; at other ops it may be another
+   result's. A tensor's allocations are rows first_allocation to first_allocation + allocation_count - 1; so are an op's
+   uses, its operands first. A copy may start when op earliest_op starts and has ended when op latest_op ends. */
 #ifndef {macro}_PLAN_H
 #define {macro}_PLAN_H
 
@@ -55,6 +56,14 @@ _HEAD: Final = """\
 _IN_PLACE: Final = """
 /* Some results lie in the place of an operand: where a result has the level and offset of one of its op's operands, the
    op writes it over that operand, from the first byte on. */"""
+
+_ALIGNED: Final = """
+/* The bytes of each tensor are rounded up to a multiple of {alignment}; the last ones may hold nothing. */"""
+
+_ENDS: Final = """
+/* Inputs and outputs of the network lie in blocks: the caller writes the results of the first op, of type {arrival},
+   before the op after it starts, and reads the operands of the last op, of type {departure}, when the op before it has
+   ended. These two ops do nothing themselves. */"""
 
 _SLICES: Final = """
 /* Some tensors of the network are cut into slices, which may lie in different levels. Each row of {prefix}_tensors is a
@@ -92,6 +101,8 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
         [
             _HEAD.format(end=task.program.num_ops, macro=macro),
             *([_IN_PLACE] if plan.handed_over(task.program) else []),
+            *([_ALIGNED.format(alignment=task.program.alignment)] if task.program.alignment > 1 else []),
+            *([_ENDS.format(arrival=ARRIVAL, departure=DEPARTURE)] if len(end_tensors(task.program)) else []),
             *([_SLICES.format(prefix=prefix)] if task.program.slices else []),
             *_constants(layout, rows, macro),
             "",
@@ -253,7 +264,8 @@ class ExportLayout:
 
     Attributes:
         arena_bytes: int64[L], size up to the last byte that a tensor ever takes.
-        alignment: int64[L], the power of two, at most `ALIGNMENT`, of which every offset in the level is a multiple.
+        alignment: int64[L], the power of two of which every offset in the level is a multiple: at most `ALIGNMENT`, or
+            what the level or the plan asks for if that is more.
         backing_offset: int64[K], -1 for tensors that are never in the backing memory.
         use_offset: int64[U], offset in the level that serves the use.
         copy_offset: int64[M, 2], offsets that each copy reads and writes.
@@ -277,8 +289,9 @@ class ExportLayout:
         arena_bytes[backing] = last_byte[behind].max(initial=0)
         tensor, level, offset, _, _ = plan.allocations.T
         np.maximum.at(arena_bytes, level, offset + program.tensor_bytes[tensor])
-        alignment = [math.gcd(ALIGNMENT, *offset[level == index].tolist()) for index in range(backing)]
-        alignment.append(math.gcd(ALIGNMENT, *backing_offset[behind].tolist()))
+        offsets = [offset[level == index] for index in range(backing)] + [backing_offset[behind]]
+        most = [max(ALIGNMENT, program.alignment, memory.alignment_bytes) for memory in task.accelerator.levels]
+        alignment = [math.gcd(unit, *here.tolist()) for unit, here in zip(most, offsets, strict=True)]
         blocks = _Blocks(plan, backing, backing_offset)
         uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
         use_offset = [blocks.offset(used, served, op, op) for used, served, op in uses]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import tflite
 
 from memplace_env._lib.errors import PlanError
-from memplace_env._lib.units import ceil_div
+from memplace_env._lib.units import ceil_div, round_up
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.frontends.tflite.tflite_model import Tensor, TfliteModel
@@ -84,7 +84,7 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
         if program.tensor_kind[tensor] == TensorKind.WEIGHT:
             continue
         size = int(program.tensor_bytes[tensor])
-        if size != life.bytes:
+        if size != round_up(life.bytes, program.alignment):
             raise PlanError(
                 f"Tensor {life.tensor.name!r} has {size:,} bytes in the plan and {life.bytes:,} in the file; make the "
                 "plan with the file's own types, --dtype float32 for a model of floats."
@@ -109,7 +109,8 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
         why = ", ".join(f"{count} {reason}" for reason, count in left.items()) or "all are constants"
         raise PlanError(
             f"No tensor of the plan has an offset that TensorFlow Lite Micro could use ({why}); it needs a plan that "
-            f"keeps results in {task.accelerator.levels[FAST].name} for as long as they live, at multiples of 16."
+            f"keeps results in {task.accelerator.levels[FAST].name} for as long as they live, at multiples of 16, as "
+            "--align 16 makes."
         )
     if placed.top >= 2**31:
         raise PlanError(f"The plan's arena takes {placed.top:,} bytes, and the metadata's offsets have 32 bits.")

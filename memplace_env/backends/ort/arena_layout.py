@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.errors import ExecutionError
 from memplace_env._lib.units import ceil_div, round_up
-from memplace_env.backends.ort.source import Source
+from memplace_env.backends.ort.network import Network
+from memplace_env.placement.backing_memory import ALIGNMENT, backing_offsets
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
-
-ALIGNMENT: Final = 64
-"""Bytes; each tensor in the backing memory starts at a multiple of it."""
+from memplace_env.program.program import Ints
 
 
 class ByteSpan(NamedTuple):
@@ -28,38 +27,38 @@ class ByteSpan(NamedTuple):
 class ArenaLayout:
     """Sizes of the arenas, and the places of the tensors of any plan in them.
 
-    Fast levels have the chip's capacity, the backing memory has room for all tensors side by side. If a task deploys
-    tensors in smaller types than the file, each byte of the plan becomes `scale` bytes here: blocks that touch in the
-    plan touch here too.
+    Fast levels have the chip's capacity, the backing memory has room for all tensors side by side, whatever part of it
+    `backing_offsets` needs. If a task deploys tensors in smaller types than the file, each byte of the plan becomes
+    `scale` bytes here: blocks that touch in the plan touch here too.
 
     Args:
         task: the plans' task.
-        source: its model.
+        network: its network.
 
     Attributes:
         scale: bytes here for each byte of the plan.
         arena_bytes: bytes of each level's arena.
     """
 
-    def __init__(self, task: Task, source: Source) -> None:
-        self._planned = task.program.tensor_bytes
-        # A bias that fusion creates is no value of the file.
-        values = source.program.tensor_value
-        own = np.array([source.bytes_of(name) if name in source.values else 0 for name in values])
-        own = own if task.program.slices is None else task.program.slices.of_tensors(own)
-        self.scale = max(1, int(ceil_div(own, self._planned).max()))
-        self._bytes = np.where(own > 0, own, self._planned * self.scale)
-        rounded = round_up(self._bytes, ALIGNMENT)
-        self._start = np.cumsum(rounded) - rounded
-        # An output lies where the tensor lies whose place it takes, if the file has both in one size.
-        place = np.where(task.program.alias_of < 0, np.arange(len(own)), task.program.alias_of)
-        self._start = np.where(self._bytes == self._bytes[place], self._start[place], self._start)
+    def __init__(self, task: Task, network: Network) -> None:
+        self._task, self._planned = task, task.program.tensor_bytes
+        own = np.array([network.contents[tensor].nbytes for tensor in range(task.program.whole.num_tensors)])
+        self._bytes = own if task.program.slices is None else task.program.slices.of_tensors(own)
+        self.scale = max(1, int(ceil_div(self._bytes, self._planned).max()))
+        self._rounded = round_up(self._planned, ALIGNMENT)
         fast = [level.capacity_bytes * self.scale for level in task.accelerator.levels[:-1]]
-        self.arena_bytes = (*fast, int(rounded.sum()))
+        self.arena_bytes = (*fast, int(self._rounded.sum()) * self.scale)
 
-    def backing(self, tensor: int) -> ByteSpan:
-        """Return a tensor's bytes in the backing memory."""
-        start = int(self._start[tensor])
+    def behind(self, plan: MemoryPlan) -> Ints:
+        """Return int64[K], where each tensor begins in the backing memory, -1 for those that a plan never has there.
+
+        Side by side for plans whose tensors there find no places, as they are not valid.
+        """
+        offsets = backing_offsets(self._task, plan)
+        return self.scale * (np.cumsum(self._rounded) - self._rounded if offsets is None else offsets)
+
+    def at(self, tensor: int, start: int) -> ByteSpan:
+        """Return a tensor's bytes in the backing memory if it begins there at `start`."""
         return ByteSpan(len(self.arena_bytes) - 1, start, start + int(self._bytes[tensor]))
 
     def block(self, plan: MemoryPlan, row: int) -> ByteSpan:
@@ -101,15 +100,25 @@ class Places:
 
     A use reads the last block of its tensor in the level that has begun. In a valid plan that block has not ended; in
     others its bytes are read as they are.
+
+    Attributes:
+        plan: the plan.
+        behind: the tensors that are ever in the backing memory.
     """
 
     def __init__(self, task: Task, plan: MemoryPlan, layout: ArenaLayout) -> None:
         self._task = task
-        self._plan = plan
+        self.plan = plan
         self._layout = layout
         start = plan.allocations[:, 3].tolist()
         self._rows = {block: sorted(rows, key=lambda row: start[row]) for block, rows in plan.block_rows().items()}
+        self._behind = layout.behind(plan)
+        self.behind: list[int] = np.flatnonzero(self._behind >= 0).tolist()
         self._uses = [self._uses_of(op) for op in range(task.program.num_ops)]
+
+    def backing(self, tensor: int) -> ByteSpan:
+        """Return a tensor's bytes in the backing memory; those of others for an output that never gets there."""
+        return self._layout.at(tensor, max(0, int(self._behind[tensor])))
 
     def of_op(self, op: int) -> dict[int, ByteSpan]:
         """Return the bytes that an op uses, by tensor."""
@@ -117,8 +126,8 @@ class Places:
 
     def ends(self, row: int) -> tuple[ByteSpan, ByteSpan]:
         """Return the bytes that a copy reads and those that it writes."""
-        tensor, source, target, start, end = self._plan.transfers[row].tolist()
-        backing = self._layout.backing(tensor)
+        tensor, source, target, start, end = self.plan.transfers[row].tolist()
+        backing = self.backing(tensor)
         if source == self._task.backing:
             return backing, self._covering(tensor, target, start, end + 1)
         return self._covering(tensor, source, start - 1, end), backing
@@ -126,24 +135,24 @@ class Places:
     def _covering(self, tensor: int, level: int, first: int, last: int) -> ByteSpan:
         """Return a copy's block, which covers ops first..last."""
         for row in self._rows.get((tensor, level), ()):
-            if self._plan.allocations[row, 3] <= first and last <= self._plan.allocations[row, 4]:
-                return self._layout.block(self._plan, row)
+            if self.plan.allocations[row, 3] <= first and last <= self.plan.allocations[row, 4]:
+                return self._layout.block(self.plan, row)
         return self._at(tensor, level, first)
 
     def _uses_of(self, op: int) -> dict[int, ByteSpan]:
         program = self._task.program
         uses = slice(program.use_ptr[op], program.use_ptr[op + 1])
-        pairs = zip(program.use_tensor[uses].tolist(), self._plan.use_level[uses].tolist(), strict=True)
+        pairs = zip(program.use_tensor[uses].tolist(), self.plan.use_level[uses].tolist(), strict=True)
         return {tensor: self._at(tensor, level, op) for tensor, level in pairs}
 
     def _at(self, tensor: int, level: int, op: int) -> ByteSpan:
         if level == self._task.backing:
-            return self._layout.backing(tensor)
+            return self.backing(tensor)
         rows = self._rows.get((tensor, level))
         if not rows:
             raise ExecutionError(f"Tensor {tensor} has no block in level {level}, where op {op} uses it.")
-        begun = [row for row in rows if self._plan.allocations[row, 3] <= op]
-        return self._layout.block(self._plan, begun[-1] if begun else rows[0])
+        begun = [row for row in rows if self.plan.allocations[row, 3] <= op]
+        return self._layout.block(self.plan, begun[-1] if begun else rows[0])
 
 
 Bytes = NDArray[np.uint8]

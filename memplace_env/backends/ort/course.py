@@ -13,7 +13,6 @@ from onnx import TensorProto, helper
 
 from memplace_env._lib.units import round_up
 from memplace_env.backends.ort.arena_layout import (
-    ALIGNMENT,
     POISON,
     ArenaLayout,
     Arenas,
@@ -34,7 +33,8 @@ from memplace_env.backends.ort.execution_result import (
 from memplace_env.backends.ort.model_constants import Array
 from memplace_env.backends.ort.network import Network, Progress
 from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison, steps_of
-from memplace_env.backends.ort.submodels import Port
+from memplace_env.backends.ort.submodels import Port, outputs_of
+from memplace_env.placement.backing_memory import ALIGNMENT
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of
@@ -63,8 +63,11 @@ class Course:
         self._plan = plan
         self._places = Places(task, plan, layout)
         self._staging = Staging(task.program, network, memory, self._places, _in_place(task, plan))
-        self._bindings = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
+        self._sessions = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
+        self._delivered: dict[int, Bytes] = {}
         self._computed = task.program.producer >= 0
+        replaced = task.program.alias_of.tolist()
+        self._constant = [one for one in self._places.behind if not self._computed[one] and one not in replaced]
         self._computed_behind = _computed_behind(task, plan)
         self._resident = np.flatnonzero(task.resident_blocks(plan)).tolist()
         self._equal = self._near = self._ran = 0
@@ -83,7 +86,7 @@ class Course:
             if taken is None:
                 break
             seconds.append(taken)
-            self._compare_residents(number)
+            self._compare_constants(number)
             self._compare_outputs(number)
         return Execution(
             copies, inferences, self._ran, self._equal, self._near, self._first, self._wrong, tuple(seconds)
@@ -101,13 +104,14 @@ class Course:
 
     def _begin(self) -> None:
         """Write the state before each inference: the inputs, and poison in place of earlier results."""
-        for tensor in self._computed_behind:
+        for tensor in self._computed_behind.intersection(self._places.behind):
             self._backing(tensor)[:] = POISON
         self._write_behind(self._network.inputs)
 
     def _write_behind(self, tensors: Iterable[int]) -> None:
-        """Write tensors of the network to the backing memory."""
-        for number in (number for tensor in tensors for number in self._staging.slices(tensor)):
+        """Write tensors of the network to the backing memory, those that are ever there."""
+        slices = {number for tensor in tensors for number in self._staging.slices(tensor)}
+        for number in slices.intersection(self._places.behind):
             self._backing(number)[:] = self._staging.content(number)
 
     def _infer(self, number: int, copies: CopyMoment, rng: np.random.Generator, progress: Progress) -> float | None:
@@ -144,13 +148,17 @@ class Course:
         """Run an op and return the message of a failure, which wrong data may cause.
 
         An op with a result in an operand's place runs once for each chunk of that result, on what the chunks before
-        have left of the operand.
+        have left of the operand. Inputs that are blocks are filled, outputs that are blocks taken.
         """
         model = self._network.ops[op]
+        if model.session is None:
+            for _, tensor in self._tensors(model.results):
+                self._memory.at(self._places.of_op(op)[tensor])[:] = self._staging.content(tensor)
+            self._delivered = {port.tensor: self._used(op, port).copy() for port in model.operands}
         for chunk in range(self._staging.chunks(op)):
             self._staging.gather(op, model.operands)
             try:
-                model.session.run_with_iobinding(self._bindings[op])
+                self._sessions[op]()
             except Exception as error:  # the package's own exceptions have no base in common but this
                 return str(error)
             self._staging.scatter(op, model.results, chunk)
@@ -203,13 +211,14 @@ class Course:
             name = self._task.program.tensor_name[tensor]
             self._differs(number, start, name, f"transfer {row} copies other bytes than the tensor's")
 
-    def _compare_residents(self, number: int) -> None:
-        """Require that resident weights are intact for the next inference."""
-        for row in self._resident:
-            tensor, block = self._block(row)
-            if not self._is_whole(tensor, block):
+    def _compare_constants(self, number: int) -> None:
+        """Require that resident weights, and weights and inputs in the backing memory, are intact afterwards."""
+        kept = [(*self._block(row), "resident weight") for row in self._resident]
+        kept += [(tensor, self._places.backing(tensor), "weight or input") for tensor in self._constant]
+        for tensor, span, what in kept:
+            if not self._is_whole(tensor, span):
                 name = self._task.program.tensor_name[tensor]
-                self._differs(number, self._task.program.num_ops, name, "the resident weight was overwritten")
+                self._differs(number, self._task.program.num_ops, name, f"the {what} was overwritten")
 
     def _compare_outputs(self, number: int) -> None:
         for port, content, tolerance in self._outputs():
@@ -220,12 +229,12 @@ class Course:
                 )
 
     def _outputs(self) -> Iterator[tuple[Port, Bytes, float]]:
-        """Yield the graph outputs in the backing memory, then those that are views, each with its tolerance."""
-        outputs = set(self._network.source.tensors(TensorKind.OUTPUT))
+        """Yield the graph outputs where they are at the end, then those that are views, each with its tolerance."""
+        outputs = set(outputs_of(self._network.source))
         for port in (port for model in self._network.ops for port in model.results if port.tensor in outputs):
             yield port, self._behind(port), 0.0
         tail = self._network.tail
-        if tail is None:
+        if tail is None or tail.session is None:
             return
         feeds = {port.name: _typed(self._behind(port), port) for port in tail.operands}
         arrays = tail.session.run([port.name for port in tail.results], feeds)
@@ -254,11 +263,12 @@ class Course:
         return ((port, tensor) for port in ports for tensor in self._staging.slices(port.tensor))
 
     def _behind(self, port: Port) -> Bytes:
-        """Return the bytes of an input or output of the network, which is never cut."""
-        return self._backing(self._staging.slices(port.tensor)[0])
+        """Return the bytes of an input or output of the network at the end, which is never cut."""
+        taken = self._delivered.get(port.tensor)
+        return self._backing(self._staging.slices(port.tensor)[0]) if taken is None else taken
 
     def _backing(self, tensor: int) -> Bytes:
-        return self._memory.at(self._layout.backing(tensor))
+        return self._memory.at(self._places.backing(tensor))
 
     def _address(self, op: int, tensor: int) -> int:
         return int(self._staging.used(op, tensor).ctypes.data)
@@ -284,14 +294,13 @@ class Course:
             self._first = ResultDifference(number, op, value, why)
 
 
-def _computed_behind(task: Task, plan: MemoryPlan) -> list[int]:
+def _computed_behind(task: Task, plan: MemoryPlan) -> set[int]:
     """Return the results that the plan ever reads from the backing memory, outputs included."""
     program = task.program
     behind = program.tensor_kind == TensorKind.OUTPUT
     behind[program.use_tensor[plan.use_level == task.backing]] = True
     behind[plan.transfers[:, 0]] = True
-    tensors: list[int] = np.flatnonzero(behind & (program.producer >= 0)).tolist()
-    return tensors
+    return set(np.flatnonzero(behind & (program.producer >= 0)).tolist())
 
 
 def _in_place(task: Task, plan: MemoryPlan) -> dict[int, set[int]]:

@@ -55,7 +55,7 @@ class Executor:
         began = time.perf_counter()
         self.task = task
         self._network = network_of(task, seed, inputs, progress or _silent)
-        self._layout = ArenaLayout(task, self._network.source)
+        self._layout = ArenaLayout(task, self._network)
         self._memory = Arenas(self._layout)
         self._free = threading.Lock()
         self.drawn = self._network.drawn

@@ -34,7 +34,7 @@ class Network:
         tail: the model of those graph outputs that are views of inputs and of other results; None if there are none.
         weights: contents by tensor.
         inputs: contents by tensor.
-        expected: results of all ops and of `tail`, by name, from one session of the whole model.
+        expected: results of all ops and of `tail`, by name, from one session of the whole model, and inputs in blocks.
         drawn: number of constants that the file lacks, so that they are drawn from the seed.
         plain_seconds: seconds of the run of that session.
     """
@@ -77,7 +77,7 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
     tail = tail_model(source, constants)
     stored = {tensor: _stored_as(source, ops, tensor) for tensor in source.tensors(TensorKind.WEIGHT)}
     weights = {tensor: constants[name] for tensor, name in stored.items()}
-    wanted = [port.name for model in (*ops, *([tail] if tail else [])) for port in model.results]
+    wanted = [port.name for model in (*ops, *([tail] if tail else [])) if model.session for port in model.results]
     plain = plain_model(source, wanted, constants)
     feeds = {name: weights[tensor] for tensor, name in stored.items() if name in plain.inputs}
     given = given_inputs(source, [name for name in plain.inputs if name not in feeds], seed, inputs)
@@ -90,6 +90,7 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
     seconds = time.perf_counter() - began
     expected = {name: np.asarray(array, order="C") for name, array in zip(wanted, arrays, strict=True)}
     _check_finite(source, expected)
+    expected |= {port.name: given[port.name] for model in ops if model.session is None for port in model.results}
     own_inputs = {tensor: given[source.program.tensor_value[tensor]] for tensor in source.tensors(TensorKind.INPUT)}
     return Network(source, tuple(ops), tail, weights, own_inputs, expected, constants.drawn, seconds)
 

@@ -71,10 +71,6 @@ class Source:
         tensors: list[int] = np.flatnonzero(self.program.tensor_kind == kind).tolist()
         return tensors
 
-    def bytes_of(self, name: str) -> int:
-        """Return the bytes of a value in the file's own type."""
-        return self.value(name).elements * self.dtype(name).itemsize
-
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return the type of a value's elements.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onnx import ModelProto
@@ -14,6 +15,7 @@ from memplace_env.backends.ort.execution_result import ROUNDING
 from memplace_env.backends.ort.model_constants import Constants
 from memplace_env.backends.ort.sessions import session_of
 from memplace_env.backends.ort.source import Source
+from memplace_env.program.blocks import inner_ops
 from memplace_env.program.program import TensorKind
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class OpModel:
 
     Attributes:
         model: the model that computes it, with its constants but without its weights.
-        session: session of the model.
+        session: session of the model; None for the ops of `blocks.with_ends`, which compute nothing.
         operands: values that the session reads from memory.
         results: values that it writes there.
         tolerance: largest difference of results at any address, as a fraction of the largest number of each; above 0
@@ -51,19 +53,21 @@ class OpModel:
     """
 
     model: ModelProto
-    session: onnxruntime.InferenceSession
+    session: onnxruntime.InferenceSession | None
     operands: tuple[Port, ...]
     results: tuple[Port, ...]
     tolerance: float = 0.0
 
-    def bound(self, address: Callable[[int], int]) -> onnxruntime.IOBinding:
-        """Bind the session's inputs and outputs to addresses of this machine, given by tensor."""
+    def bound(self, address: Callable[[int], int]) -> Callable[[], None]:
+        """Return what runs the session on addresses of this machine, given by tensor."""
+        if self.session is None:
+            return lambda: None
         binding = self.session.io_binding()
         for port in self.operands:
             binding.bind_input(port.name, "cpu", 0, port.element_type, port.shape, address(port.tensor))
         for port in self.results:
             binding.bind_output(port.name, "cpu", 0, port.element_type, port.shape, address(port.tensor))
-        return binding
+        return partial(self.session.run_with_iobinding, binding)
 
 
 def op_model(source: Source, op: int, constants: Constants) -> OpModel:
@@ -74,6 +78,8 @@ def op_model(source: Source, op: int, constants: Constants) -> OpModel:
     """
     program = source.program
     operands, results = program.operands(op).tolist(), program.results(op).tolist()
+    if op not in range(program.num_ops)[inner_ops(program)]:
+        return OpModel(ModelProto(), None, _ports(source, operands), _ports(source, results))
     tensors = {program.tensor_value[tensor]: tensor for tensor in (*operands, *results)}
     for tensor in operands:
         if program.tensor_value[tensor] not in source.values:
@@ -111,13 +117,13 @@ def folded_shift(source: Source, op: int) -> str:
 def tail_model(source: Source, constants: Constants) -> OpModel | None:
     """Return the model of those graph outputs that are views of tensors in memory; None if there are none.
 
-    Left out are outputs that are inputs, and views of inputs that no op reads, as neither is in any memory, and outputs
-    without any element, whose operands need not be in the backing memory.
+    Left out are outputs that are inputs, and views of inputs that no op reads or that are blocks, as none of them is in
+    any memory at the end, and outputs without any element, whose operands need not be in the backing memory.
     """
     program, outside = source.program, _inputs(source)
-    holding = (*source.tensors(TensorKind.INPUT), *source.tensors(TensorKind.OUTPUT))
+    holding = (*source.tensors(TensorKind.INPUT), *outputs_of(source))
     tensors = {program.tensor_value[tensor]: tensor for tensor in holding}
-    inside = {program.tensor_value[tensor] for tensor in source.tensors(TensorKind.ACTIVATION)}
+    inside = {program.tensor_value[tensor] for tensor in source.tensors(TensorKind.ACTIVATION)} - tensors.keys()
 
     def carved(*views: str) -> Carved:
         return carve(source, views, frozenset(tensors) | inside | outside, constants.__getitem__)
@@ -144,6 +150,13 @@ def plain_model(source: Source, wanted: Sequence[str], constants: Constants) -> 
     return carve(source, wanted, weights | _inputs(source), constants.__getitem__)
 
 
+def outputs_of(source: Source) -> list[int]:
+    """Return the tensors of graph outputs: those in the backing memory, and those that the caller takes from blocks."""
+    program = source.program
+    taken = range(inner_ops(program).stop, program.num_ops)
+    return [*source.tensors(TensorKind.OUTPUT), *(tensor for op in taken for tensor in program.operands(op).tolist())]
+
+
 def _inputs(source: Source) -> frozenset[str]:
     """Return the names of the values that come from outside."""
     inner = source.nodes.keys() | source.stored.keys()
@@ -154,6 +167,10 @@ def _port(source: Source, name: str, tensor: int) -> Port:
     value = source.value(name)
     source.dtype(name)
     return Port(name, tensor, value.element_type, value.shape)
+
+
+def _ports(source: Source, tensors: Iterable[int]) -> tuple[Port, ...]:
+    return tuple(_port(source, source.program.tensor_value[tensor], tensor) for tensor in tensors)
 
 
 def _tolerance(source: Source, carved: Carved) -> float:

@@ -317,10 +317,14 @@ def gains_alone(tables):
 
 @kernel
 def bytes_before(tables, order):
-    """Return int64[E], most bytes during each entry's life that the entries before it in `order` int64[E] need."""
+    """Return int64[E], most bytes during each entry's life that the entries before it in `order` int64[E] need.
+
+    Of an operand and a result in its place, both before the entry, one counts.
+    """
     entries = len(tables.decision)
     profile = new_profile(np.zeros(len(tables.costs.compute_ps), dtype=np.int64))
     peak = np.zeros(entries, dtype=np.int64)
+    state = np.full(HEAD + entries, BACKING, dtype=np.int64)  # level 0 holds the entries before
     # The tree counts below zero: what is taken is what earlier entries need, whatever the capacity.
     for entry in order:
         for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
@@ -328,4 +332,7 @@ def bytes_before(tables, order):
             peak[entry] = max(peak[entry], -free)
         for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
             take(profile, tables.segment_first[segment], tables.segment_last[segment], tables.segment_bytes[segment])
+        if tables.pair_ptr[entry] < tables.pair_ptr[entry + 1]:
+            _share(tables.pair_ptr, tables.pair, profile, state, entry, 0, 1)
+        state[HEAD + entry] = 0
     return peak

@@ -196,7 +196,7 @@ def _free_bytes(task: Task) -> Ints:
     """
     free = np.zeros((2, task.program.num_ops), dtype=np.int64)
     for level in range(task.backing):
-        reserved = task.costs.reserved_bytes[:, level]
+        reserved = task.kept_bytes[:, level]
         free[level] = int(task.capacities[level])
         free[level] -= reserved if task.streams_weights else reserved.max(initial=0)
     return np.maximum(free, 0)

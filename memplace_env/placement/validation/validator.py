@@ -69,7 +69,7 @@ def _identity(task: Task, plan: MemoryPlan) -> list[Violation]:
                 "program",
                 f"the plan was made for another program ({plan.program!r}, hash {plan.program_sha256[:12]}) than "
                 f"{program.name!r} (hash {program.sha256[:12]}); use the same model, batch, "
-                "dims, dtype, fusion and slices.",
+                "dims, dtype, fusion, slices, order and results in place.",
             )
         )
     if plan.accelerator_sha256 != accelerator.sha256:

@@ -8,6 +8,7 @@ import numpy as np
 
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.blocks import kinds_of
 from memplace_env.program.program import Ints, Program, TensorKind
 
 
@@ -20,6 +21,8 @@ class BlockKind(Enum):
     COPIED_ACTIVATION = "activation, copied back in"
     INPUT = "input, copied in"
     OUTPUT = "output, written back"
+    FILLED = "input, filled by the caller"
+    TAKEN = "output, taken by the caller"
 
 
 _COPIED = {
@@ -48,8 +51,12 @@ def arrivals(task: Task, plan: MemoryPlan) -> Ints:
 
 def block_kinds(program: Program, tensor: Ints, arrived: Ints) -> list[BlockKind]:
     """Return the kind of each block from its tensor and its entry in `arrivals`, both int64[A]."""
-    kinds = [TensorKind(kind) for kind in program.tensor_kind[tensor]]
-    return [_COPIED[kind] if last >= 0 else _MADE[kind] for kind, last in zip(kinds, arrived.tolist(), strict=True)]
+    ends = {BlockKind.INPUT: BlockKind.FILLED, BlockKind.OUTPUT: BlockKind.TAKEN}
+    found = []
+    for own, shown, last in zip(program.tensor_kind[tensor], kinds_of(program)[tensor], arrived.tolist(), strict=True):
+        kind = (_COPIED if last >= 0 else _MADE)[TensorKind(own if last >= 0 else shown)]
+        found.append(ends.get(kind, kind) if own != shown else kind)
+    return found
 
 
 def bytes_in_blocks(program: Program, plan: MemoryPlan, level: int) -> Ints:

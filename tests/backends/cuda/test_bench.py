@@ -41,6 +41,12 @@ def test_slices_are_refused(folder):
         Bench(task, FakeDevice(lambda step: 1.0))
 
 
+def test_inputs_and_outputs_in_blocks_are_refused(folder):
+    task = task_of(convolutional(folder / "ends.onnx"), io_level="any")
+    with pytest.raises(ExecutionError, match="'ends' has its inputs and outputs in blocks, and a device reads"):
+        Bench(task, FakeDevice(lambda step: 1.0))
+
+
 def drawn(seed: int):
     """Times of steps, some of them 0, as far as anybody asks."""
     rng = np.random.default_rng(seed)

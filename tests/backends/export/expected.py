@@ -141,6 +141,7 @@ def _require_levels(task: Task, tables: Tables) -> None:
         if number == task.backing:
             offsets = [(low, size) for _, _, size, low, *_ in tensors if low != NO_ADDRESS]
         assert row[2] == max((low + size for low, size in offsets), default=0)
-        assert row[3] in (1, 2, 4, 8, 16, 32, 64)
+        most = max(64, task.program.alignment, level.alignment_bytes)
+        assert row[3] in [2**power for power in range(most.bit_length())]
         assert all(low % row[3] == 0 for low, _ in offsets)
-        assert row[3] == 64 or any(low % (2 * row[3]) for low, _ in offsets)
+        assert row[3] == most or any(low % (2 * row[3]) for low, _ in offsets)

@@ -22,6 +22,7 @@ from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.task import Task
 from tests.backends.export.expected import Tables, require_tables_of, tables_in
 from tests.by_hand import machine
+from tests.placement.plan import test_validate_in_place as in_place
 from tests.source import ROOT
 
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -133,6 +134,33 @@ def test_a_program_reads_a_sliced_plan(compiler: str, tmp_path: Path) -> None:
     assert tables == tables_in(header)
     assert tuple(row[0] for row in tables["tensors"]) == task.program.tensor_name
     assert tuple(row[0] for row in tables["wholes"]) == task.program.whole.tensor_name
+
+
+def test_a_program_reads_an_aligned_plan_with_inputs_in_blocks(tmp_path: Path) -> None:
+    task = resolve_task("SqueezeNet", "ethos-u65", alignment=128, io_level="any", slices=0.2)
+    plan = native_plan(task)
+    header = text_of(task, plan)
+    tables = json.loads(compiled("gcc", tmp_path, printer(), header))
+    assert tables["levels"] == tables_in(header)["levels"]
+    assert tables["levels"][0][3] == 128
+    assert tables["allocations"]
+    assert {row[1]: row[3] for row in tables["ops"]}.items() >= {("Inputs", 1), ("Outputs", 1)}
+
+
+@pytest.mark.parametrize("compiler", LANGUAGES)
+def test_a_program_reads_results_in_place(compiler: str, tmp_path: Path) -> None:
+    """b has the place of a, d that of c; the comment says what an op does that finds it so."""
+    plan, _ = in_place.planned(in_place.chain(), in_place.BLOCKS)
+    header = text_of(make_task(in_place.chain(), machine()), plan)
+    fields = {name: names for name, names in FIELDS.items() if name != "copies"}  # of which it has none
+    said = json.loads(compiled(compiler, tmp_path, printer(fields), header))
+    found = [
+        [use[:3] for use in said["uses"][first : first + count] if use[1] == 0] for *_, first, count in said["ops"]
+    ]
+    a, b, c, d = in_place.A, in_place.B, in_place.C, in_place.D
+    assert found == [[[a, 0, 0]], [[a, 0, 0], [b, 0, 0], [c, 0, 40]], [[b, 0, 0], [c, 0, 40], [d, 0, 40]], [[d, 0, 40]]]
+    assert "op writes it over that operand" in header
+    assert "op writes it over" not in text_of(*hostile_game())
 
 
 def test_nothing_to_say_compiles_too(tmp_path: Path) -> None:

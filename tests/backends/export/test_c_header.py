@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import PlanError
@@ -21,21 +21,45 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
-from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
+from tests.backends.export.expected import NO_ADDRESS, Tables, require_tables_of, tables_in, text_in
 from tests.by_hand import A, B, W, three_op_task
 from tests.placement.plan.test_validate_alias import GOOD as ALIAS_PLAN
 from tests.placement.plan.test_validate_alias import TASK as ALIAS_TASK
-from tests.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
+from tests.strategies import (
+    accelerators,
+    game_tasks,
+    programs,
+    programs_with_pairs,
+    tasks,
+    tasks_of_roles,
+    tensor_levels,
+)
 from tests.thorough import examples
+
+IN_PLACE = "where a result has the level and offset of one of its op's operands, the"
+
+
+def over_operands(tables: Tables) -> set[tuple[int, int]]:
+    """The operands and results that the header's comment is about, read from its tables."""
+    found = set()
+    for *_, first, count in tables["ops"]:
+        uses = [use for use in tables["uses"][first : first + count] if use[1] < len(tables["levels"]) - 1]
+        operands, results = ([use for use in uses if use[3] == is_result] for is_result in (0, 1))
+        found |= {(operand[0], result[0]) for operand in operands for result in results if operand[1:3] == result[1:3]}
+    return found
 
 
 @examples(25)
 @given(st.data())
 def test_a_map_is_said_exactly(data: st.DataObject) -> None:
-    task = data.draw(tasks(programs(max_ops=8), accelerators()))
+    task = data.draw(tasks(programs(max_ops=8) | programs_with_pairs(programs(max_ops=8)), accelerators()))
     plan = place_levels(task, data.draw(tensor_levels(task))).plan
-    tables = tables_in(text_of(task, plan))
+    header = text_of(task, plan)
+    tables = tables_in(header)
     require_tables_of(task, plan, tables)
+    pairs = {(plan.allocations[end, 0], plan.allocations[begin, 0]) for end, begin in plan.handed_over(task.program)}
+    assert over_operands(tables) == pairs
+    assert (IN_PLACE in header) == bool(pairs)
     assert tuple(row[0] for row in tables["tensors"]) == task.program.tensor_name
     assert [tuple(row[:2]) for row in tables["ops"]] == [*zip(task.program.op_name, task.program.op_type, strict=True)]
 
@@ -64,6 +88,23 @@ def test_a_game_is_said_exactly(task: Task, seed: int) -> None:
     problem.finish_randomly(states, seed)
     plan = problem.plan(states[0])
     require_tables_of(task, plan, tables_in(text_of(task, plan)))
+
+
+@examples(25)
+@given(st.data())
+def test_aligned_blocks_of_inputs_and_outputs_are_said_exactly(data: st.DataObject) -> None:
+    task = data.draw(tasks_of_roles(programs(max_ops=8)))
+    plan = place_levels(task, data.draw(tensor_levels(task))).plan
+    assume(not violations(task, plan))
+    header = text_of(task, plan)
+    tables = tables_in(header)
+    require_tables_of(task, plan, tables)
+    unit = task.program.alignment
+    assert (f"to a multiple of {unit};" in header) == (unit > 1)
+    assert ("the first op, of type Inputs" in header) == (task.program.op_type[0] == "Inputs")
+    assert not any(row[3] % unit for row in tables["levels"])
+    assert tables["levels"][-1][3] % task.accelerator.levels[-1].alignment_bytes == 0
+    assert not any(row[2] % unit for table in ("tensors", "allocations") for row in tables[table])
 
 
 @examples(50)

@@ -160,6 +160,21 @@ def test_networks(name: str, fusion: str) -> None:
     require_the_same_model(data, written)
 
 
+@pytest.mark.parametrize("name", ["resnet8", "unet"])
+def test_aligned_plans_with_inputs_and_outputs_lose_no_tensor(name: str) -> None:
+    path = NETWORKS / f"{name}.tflite"
+    data, graph = path.read_bytes(), tflite.Model.GetRootAs(path.read_bytes(), 0).Subgraphs(0)
+    task = resolve_task(str(path), "ethos-u65", fusion="none", alignment=16, io_level="any")
+    ends = [graph.Tensors(index).Name().decode() for index in (graph.Inputs(0), graph.Outputs(0))]
+    for plan in plans(task):
+        _, offline = with_offline_plan(data, task, plan)
+        blocks = blocks_of(task, plan)
+        assert "unaligned" not in offline.left
+        require_nothing_is_lost(data, list(offline.offsets))
+        for index, of_end in ((graph.Inputs(0), ends[0]), (graph.Outputs(0), ends[1])):
+            assert offline.offsets[index] == blocks.get(of_end, (-1,))[0]
+
+
 IMAGE, FLAT = T([1, 4, 4, 16]), T([1, 256])
 NAMES = ("x", "a", "r", "s", "b", "c", "d", "dead", "y")
 VIEWS = write(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from memplace_env.backends.export.tflite_file import with_offline_plan
+from memplace_env.machine.accelerator.accelerator import InPlace
 from memplace_env.placement.resolve_task import make_task
 from tests.backends.export.test_tflite import planned
 from tests.by_hand import machine
@@ -41,15 +42,19 @@ def result(model: bytes) -> np.ndarray:
     return np.array(interpreter.get_output(0))
 
 
-def test_outputs_are_the_same_and_offsets_are_obeyed() -> None:
+@pytest.mark.parametrize("in_place", ["none", "elementwise"])
+def test_outputs_are_the_same_and_offsets_are_obeyed(in_place: InPlace) -> None:
     fast, slow = machine().levels
     rates = {rate: {"float32": 10**9} for rate in ("matrix_macs_per_s", "vector_ops_per_s", "mac_pj", "vector_pj")}
     chip = machine(levels=(replace(fast, capacity_bytes=8 * SIZE), slow), dtype="float32", **rates)
-    task = make_task(load_bytes(MODEL, fusion="none"), chip)
+    task = make_task(load_bytes(MODEL, fusion="none", in_place=in_place), chip)
     blocks = {"a": (2, 0, 2), "b": (1, 1, 4), "c": (0, 2, 3), "d": (4, 3, 5), "e": (2, 4, 5)}
+    if in_place != "none":
+        blocks |= {"c": (2, 2, 3), "d": (2, 3, 5), "e": (1, 4, 5)}  # over a, over c, over b
     plan = planned(task, **{name: (k * SIZE, first, last) for name, (k, first, last) in blocks.items()})
     written, offline = with_offline_plan(MODEL, task, plan)
     assert offline.planned == 7
+    assert len(plan.handed_over(task.program)) == (3 if in_place != "none" else 0)
     assert (result(written) == result(MODEL)).all()
 
     numbers = np.array([1, 0, len(TENSORS), *offline.offsets], "<i4")

@@ -33,9 +33,9 @@ def chip(kibibytes: int = 4, weights: str = "streamed") -> Accelerator:
 
 
 def task_of(path: Path, **options) -> Task:
-    """The task of a model; `dtype`, `slices` or what `chip` takes."""
-    dtype, slices = options.pop("dtype", None), options.pop("slices", None)
-    return resolve_task(path, chip(**options), dtype=dtype, slices=slices)
+    """The task of a model; what `chip` takes, or options of `resolve_task`."""
+    described = {key: options.pop(key) for key in ("kibibytes", "weights") if key in options}
+    return resolve_task(path, chip(**described), **options)
 
 
 def written(path: Path, nodes, inputs, outputs, constants, **options) -> Path:

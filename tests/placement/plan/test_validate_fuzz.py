@@ -12,7 +12,15 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from tests.references.reference_plan import can_run
-from tests.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
+from tests.strategies import (
+    accelerators,
+    game_tasks,
+    programs,
+    programs_with_pairs,
+    tasks,
+    tasks_of_roles,
+    tensor_levels,
+)
 from tests.thorough import examples
 
 
@@ -71,6 +79,13 @@ def require_same_verdict(task: Task, plan: MemoryPlan) -> bool:
 @given(st.data())
 def test_nearly_valid_plans_get_the_same_verdict(data):
     task = data.draw(tasks(programs(max_ops=6), accelerators()))
+    require_same_verdict(task, data.draw(nearly_valid_plans(task)))
+
+
+@examples(400)
+@given(st.data())
+def test_roles_and_alignment_get_the_same_verdict(data):
+    task = data.draw(tasks_of_roles(programs(max_ops=6) | programs_with_pairs(programs(max_ops=6))))
     require_same_verdict(task, data.draw(nearly_valid_plans(task)))
 
 

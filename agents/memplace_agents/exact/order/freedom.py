@@ -42,7 +42,7 @@ class Freedom(NamedTuple):
     @property
     def free(self) -> Ints:
         """int64[F, 2], the pairs of ops, lower first, that no dependence puts in an order."""
-        pairs: Ints = np.argwhere(np.triu(~(self.before | self.before.T), 1))
+        pairs: Ints = np.argwhere(np.triu(~self.before, 1))
         return pairs
 
 
@@ -70,20 +70,15 @@ def freedom_of(task: Task) -> Freedom:
         """Return bool[T, K], whether the table bool[T, T] is true for any op that uses the tensor."""
         return np.asarray(np.logical_or.reduceat(table[:, ops], begin, axis=1))
 
-    result = program.producer >= 0
-    made = np.where(result, program.producer, 0)
-    since = np.where(result, reach.T[:, made], any_use(reach.T))
-    always = since & any_use(reach)
-    may_since = np.where(result, ~before[:, made], any_use(~before))
-    maybe = may_since & any_use(~before.T) & ~always
+    always = any_use(reach.T) & any_use(reach)
+    maybe = any_use(~before) & any_use(~before.T) & ~always
     return Freedom(before, always, maybe, own, ahead, _least_reserved(before, own, ahead))
 
 
 def in_order(task: Task, order: Ints) -> Task:
     """Return the task with its ops in an order int64[T], and costs made anew; `freedom_of` says for which tasks."""
     program = task.program
-    cuts = cuts_of(program) or None
-    other = resolve_task(program.whole, task.accelerator, costs=_model(task), slices=cuts, order=order)
+    other = resolve_task(program.whole, task.accelerator, costs=_model(task), slices=cuts_of(program), order=order)
     own = np.array(task.settings.get("order", range(program.num_ops)))[order].tolist()
     settings = {**task.settings, "order": own}
     if own == list(range(program.num_ops)):
@@ -104,8 +99,7 @@ def _reserved(task: Task) -> tuple[Ints, Ints]:
     """
     name, program, chip = _model(task), task.program.whole, task.accelerator
     costs = task.costs if task.whole_costs is None else task.whole_costs
-    known = name in BUILT_IN and len(costs.use_ps) == program.num_uses
-    made = costs_of(resolve_cost_model(name), program, chip) if known else None
+    made = costs_of(resolve_cost_model(name), program, chip) if name in BUILT_IN else None
     if (
         task.is_black_box
         or made is None
@@ -129,7 +123,7 @@ def _least_reserved(before: NDArray[np.bool_], own: Ints, ahead: Ints) -> Ints:
     np.fill_diagonal(behind, False)
     most = np.iinfo(np.int64).max
     least = np.where(behind, ahead, most).min(axis=1)
-    return np.where(before.any(axis=1) & (least < most), own + least, own)
+    return np.where(before.any(axis=1), own + least, own)
 
 
 def is_resident(task: Task) -> NDArray[np.bool_]:

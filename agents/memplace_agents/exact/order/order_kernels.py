@@ -74,7 +74,7 @@ def value(ground, order, place):
         held, peak = np.int64(0), used.max()
         for tensor in range(tensors):
             life = ops if ground.stays[tensor] else last[tensor] - first[tensor] + 1
-            free = level[tensor] == backing and last[tensor] >= 0
+            free = level[tensor] == backing
             score[tensor] = -ground.saved[tensor, fast] / (ground.size[tensor] * max(life, 1)) if free else 0.0
         for tensor in np.argsort(score):
             size = ground.size[tensor]

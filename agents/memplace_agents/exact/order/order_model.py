@@ -108,6 +108,7 @@ class _Builder:
         self.rows, self.count = RowBuilder(), len(static.program.cost)
         self.upper: list[Floats] = []
         free = freedom.free if pairs else np.zeros((0, 2), dtype=np.int64)
+        self.paired = len(free) > 0
         pair = np.full(freedom.before.shape, -1)
         pair[free[:, 0], free[:, 1]] = self._columns(len(free), 1.0)
         self.last_pair = self.count
@@ -117,7 +118,7 @@ class _Builder:
 
     def model(self) -> OrderModel:
         program, first = self.static.program, len(self.static.program.cost)
-        if (self.orders.pair >= 0).any():
+        if self.paired:
             self._implied()
         for level in range(self.task.backing):
             self._capacity(level)
@@ -148,7 +149,6 @@ class _Builder:
         for first, second in np.argwhere(self.freedom.before & ~(steps @ steps > 0)).tolist():
             known = self.freedom.before | self.freedom.before.T
             free = np.flatnonzero(~known[first] & ~known[second])
-            free = free[(free != first) & (free != second)]
             (less, less_factor, less_constant), (more, more_factor, more_constant) = (
                 self.orders.terms(free, op) for op in (first, second)
             )
@@ -159,14 +159,14 @@ class _Builder:
     def _capacity(self, level: int) -> None:
         """Add w, y and v of a level, and its rows of the ops that could overflow."""
         task, freedom, x = self.task, self.freedom, self.static.column[:, level]
-        capacity = int(task.capacities[level])
-        size, stays = task.program.tensor_bytes * (CAPACITY / capacity), is_resident(task) & (x >= 0)
+        capacity = task.accelerator.levels[level].capacity_bytes
+        size, stays = task.program.tensor_bytes * (CAPACITY / capacity), is_resident(task)
         stands = self.stands & (x >= 0)
         held = self._columns(1)
         row = self.rows.new(1)
         self.rows.add(row, held)
         self.rows.add(row, x[stays & stands], -size[stays & stands])
-        alive = [table & (stands & ~stays) for table in (freedom.always, freedom.maybe & (self.orders.pair >= 0).any())]
+        alive = [table & (stands & ~stays) for table in (freedom.always, freedom.maybe & self.paired)]
         most = size * self.members
         kept = np.minimum(freedom.least, capacity) * (CAPACITY / capacity) if level == 0 else np.zeros(len(alive[0]))
         full = (alive[0] | alive[1]) @ most + most[stays & stands].sum() + kept > CAPACITY
@@ -213,7 +213,7 @@ class _Builder:
             saved[op].append((column, operand))
             once[operand, False].append(column)
             once[result, True].append(column)
-            others = readers[readers != op] if (self.orders.pair >= 0).any() else readers[:0]
+            others = readers[readers != op] if self.paired else readers[:0]
             before, factor, constant = self.orders.terms(others, op)
             row = self.rows.new(len(others), -constant * self.members[operand])
             self.rows.add(row, np.broadcast_to(column, len(others)), -1)

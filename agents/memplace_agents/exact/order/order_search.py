@@ -76,23 +76,28 @@ class FoundOrder(NamedTuple):
         }
 
 
-def find_order(task: Task, time_limit: float | None = None) -> FoundOrder:
+def find_order(task: Task, time_limit: float | None = None, work: float = 1.0) -> FoundOrder:
     """Return an order of a task's ops in which it has a fast plan with one level a tensor, and a bound over all orders.
 
     Without a time limit the work is limited: the same answer on every machine.
+
+    Args:
+        task: the problem.
+        time_limit: seconds of the search; None to limit its work.
+        work: multiple of the usual work, which takes up to a minute or two; more than 0.
 
     Raises:
         AgentError: see `freedom_of`.
         KeyboardInterrupt: if an interrupt ended it.
     """
-    return _Search(task, freedom_of(task), time_limit).run()
+    return _Search(task, freedom_of(task), time_limit, work).run()
 
 
 class _Search:
     """State of one search."""
 
-    def __init__(self, task: Task, freedom: Freedom, time_limit: float | None) -> None:
-        self.task, self.freedom = task, freedom
+    def __init__(self, task: Task, freedom: Freedom, time_limit: float | None, work: float) -> None:
+        self.task, self.freedom, self.work = task, freedom, work
         self.evaluator = OneShotEvaluator(OneShotEnv(task), budget=1, time_limit=time_limit)
         self.bound_ps, self.orders = 0, 0
         self.given = self.best = self._exact(task, 0.25)
@@ -121,12 +126,13 @@ class _Search:
 
     def _exact(self, task: Task, share: float) -> Solution:
         seconds = None if self._left is None else max(share * self._left, 0.1)
-        agent = Exact(tie_break="none", work=EXACT_WORK)
+        agent = Exact(tie_break="none", work=self.work * EXACT_WORK)
         agent.checks = False
         return agent.solve(OneShotEnv(task), time_limit=seconds)
 
     def _clock(self, work: float) -> Clock:
-        return Clock.of(self.evaluator, work) if self._left is None else Clock.of(self.evaluator).part(np.inf, 0.4)
+        limited = self._left is not None
+        return Clock.of(self.evaluator).part(np.inf, 0.4) if limited else Clock.of(self.evaluator, self.work * work)
 
     def _bound(self, model: OrderModel, clock: Clock) -> MipResult:
         """Minimise a program; its bound counts if it is higher than those before."""
@@ -155,7 +161,8 @@ class _Search:
         assert self.best.report is not None
         latency, begun = self.best.report.latency_ps, self._left
         own, few = np.arange(program.num_ops), memory_order(program)
-        count = int(min(MOST_ORDERS, STEPS / (program.num_uses + 20 * program.num_tensors))) // len(HEATS)
+        most = min(MOST_ORDERS, STEPS / (program.num_uses + 20 * program.num_tensors))
+        count = int((self.work if begun is None else 1) * most) // len(HEATS)
         found = []
         for seed, ends in enumerate(HEATS):
             heats = latency * np.geomspace(*ends, CHUNK * (count // CHUNK + 1))

@@ -120,7 +120,7 @@ class _Ports(NamedTuple):
 def build(task: Task, *, ordered: bool = True) -> StaticModel:
     """Return the program of the module's docstring; what depends on the order of ops is left out unless `ordered`."""
     program, groups = task.program, alike(task)
-    costs, columns = without_penalties(groups.costs, task), _columns(task, groups, ordered)
+    costs, columns = without_penalties(groups.costs, program, task.allowed), _columns(task, groups, ordered)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
     ports = _ports(task, costs, columns, unit)
@@ -316,7 +316,7 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
     column, given = columns.given_at(level)
     halved = columns.halved[columns.halved[:, 3] == level]
     begin, end = _halves(others, first, last, halved)
-    reserve = np.repeat(task.costs.reserved_bytes[:, level], 2)
+    reserve = np.repeat(task.kept_bytes[:, level], 2)
     if reserve.any():
         # The live set changes only where an interval begins or after one ends.
         points = np.unique(np.concatenate([[0], begin[begin > 0], end[end + 1 < len(reserve)] + 1]))

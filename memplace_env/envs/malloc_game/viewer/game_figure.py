@@ -79,6 +79,8 @@ _LABELS = {
     BlockKind.COPIED_ACTIVATION: "activation, fetched again",
     BlockKind.INPUT: "input",
     BlockKind.OUTPUT: "output",
+    BlockKind.FILLED: "input, filled by the caller",
+    BlockKind.TAKEN: "output, taken by the caller",
 }
 _STRENGTHS = {"protected": 0.0, "held": 0.4, "cached": 0.75}
 """Fraction of a block's colour that is replaced by white."""
