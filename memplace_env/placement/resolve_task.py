@@ -30,7 +30,7 @@ from memplace_env.machine.costs import (
     resolve_cost_model,
     whole_costs_of,
 )
-from memplace_env.placement.roles import amount, with_penalties
+from memplace_env.placement.roles import with_penalties
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
@@ -267,6 +267,11 @@ def _with_ends(
     if io_level == BACKING:
         return program
     settings["io_level"] = io_level
+    if program.slices is not None:
+        raise WorkloadError(
+            f"{program.name!r} is cut into slices already, with inputs and outputs in the backing memory; pass "
+            f"io_level={BACKING!r}, or the whole program and slices."
+        )
     other = with_ends(program)
     if other is not program and isinstance(model, KnownCosts):
         raise WorkloadError(

@@ -17,7 +17,7 @@ from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
-from memplace_env.placement.roles import Demand, allowed_levels, demands_of
+from memplace_env.placement.roles import allowed_levels
 from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.program.program_arrays import frozen

@@ -75,22 +75,13 @@ class Program(ProgramArrays):
     @cached_property
     def live_bytes_in_place(self) -> Ints:
         """int64[T], the same with as many results in place as `inplace` allows."""
-        return frozen(self.live_bytes_of(np.ones(self.num_tensors, dtype=np.bool_), in_place=True))
-
-    def live_bytes_of(self, some: NDArray[np.bool_], *, in_place: bool = False) -> Ints:
-        """Return `live_bytes`, or those in place, of the results among `some` tensors, bool[K]."""
-        own = (self.producer >= 0) & (self.alias_of < 0) & some
-        # Bytes that each op adds to those alive; summed up, the bytes alive.
-        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
-        np.add.at(delta, self.live_start[own], self.tensor_bytes[own])
-        np.add.at(delta, self.live_end[own] + 1, -self.tensor_bytes[own])
-        live: Ints = np.cumsum(delta)[:-1]
+        saved = np.zeros(self.num_ops, dtype=np.int64)
         taken = set[int]()
-        for operand, result, op in self.handovers.tolist() if in_place else ():
-            if some[operand] and some[result] and taken.isdisjoint((operand, ~result)):
+        for operand, result, op in self.handovers.tolist():
+            if taken.isdisjoint((operand, ~result)):
                 taken.update((operand, ~result))
-                live[op] -= self.tensor_bytes[operand]
-        return live
+                saved[op] += self.tensor_bytes[operand]
+        return frozen(self.live_bytes - saved)
 
     @cached_property
     def footprint(self) -> int:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import SimulatorError, WorkloadError
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.machine.accelerator import Accelerator, accelerator_names, load_accelerator
+from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, DmaEngines, DramBanks, Mechanisms
 from memplace_env.placement.compiler import HEURISTICS, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -27,7 +28,8 @@ from tests.strategies import programs_with_rows, sliced_now_and_then, tensor_lev
 from tests.subjects import play_randomly
 from tests.thorough import examples
 
-CHIPS = (*accelerator_names(), "nnp-i-streamed", "edge-tpu-streamed")
+BACKED = [name for name in accelerator_names() if load_accelerator(name).io_level == BACKING]
+CHIPS = (*BACKED, "nnp-i-streamed", "edge-tpu-streamed")
 LARGER = 2**10
 """Factor of the random programs' bytes: of kilobytes, a chip would hold everything in one tile."""
 
