@@ -5,8 +5,8 @@ blocks or tables), one of its programs, one of the chips that it was measured on
 with many programs counts no more than one with a single program, and a program no more for having many settings.
 
 The groups of a split are those of `splits.group_split`. Its chips are those of its own split and of the splits before
-it, by `splits.chip_split`: training knows three product lines, validation one more, and the test all, so that every
-chip appears, and no program of validation or test shares its group with one of training.
+it, by `splits.chip_split`: training knows three product lines, validation one more, and the test all that ids were
+chosen on, and no program of validation or test shares its group with one of training.
 """
 
 from __future__ import annotations
