@@ -96,6 +96,12 @@ def test_plans_that_move_tensors(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
+@examples(500, share=10)
+@given(tasks_with_roles(ops=3))
+def test_plans_that_move_tensors_where_memories_have_roles(task):
+    check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
+
+
 @examples(1500, share=10)
 @given(tiny_tasks(ops=5, levels=2, weights="streamed"))
 @example(tiny_task(1006036, 5, 2, "streamed"))  # HiGHS 1.15.1 proves a plan that is not the best one,
