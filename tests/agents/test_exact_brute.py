@@ -110,6 +110,12 @@ def test_games(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
 
 
+@examples(500, share=10)
+@given(tasks_with_roles(ops=4, levels=2, weights="streamed").filter(lambda task: not task.must_leave.any()))
+def test_games_where_memories_have_roles(task):
+    check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
+
+
 @examples(300, share=10)
 @given(tasks_in_place(ops=4, levels=2))
 def test_plans_that_move_tensors_with_results_in_place(task):
