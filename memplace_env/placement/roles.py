@@ -76,6 +76,16 @@ def next_levels(allowed: Allowed) -> NDArray[np.int64]:
     return found
 
 
+def first_levels(allowed: Allowed) -> NDArray[np.int64]:
+    """Return int64[K, L]: the level that each tensor is tried in first if it is asked for in each one.
+
+    That of `next_levels`, or the slowest that it may lie in where all of those from there on are closed to it.
+    """
+    last = allowed.shape[1] - 1
+    slowest = np.where(allowed.any(axis=1), last - allowed[:, ::-1].argmax(axis=1), last)
+    return np.take_along_axis(next_levels(allowed), np.minimum(np.arange(last + 1), slowest[:, None]), axis=1)
+
+
 def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
     """Return the costs with uses that the backing memory must not serve at `PENALTY_PS` together, or as they are."""
     forbidden = ~allowed[program.use_tensor, -1]

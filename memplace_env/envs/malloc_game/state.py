@@ -112,9 +112,9 @@ def game_tables(task: Task) -> Tables:
         )
     for tensor in np.flatnonzero(task.must_leave)[:1].tolist():
         raise WorkloadError(
-            f"The game is played on machines whose backing memory may hold everything; {shown(program.tensor_name[tensor])}"
-            f" of {program.name!r} may not lie in {accelerator.levels[-1].name} of {accelerator.name!r}: pass "
-            "io_level='any', leave out its pin, or plan it with MemPlace or MemPlaceSteps."
+            "The game is played on machines whose backing memory may hold everything; "
+            f"{shown(program.tensor_name[tensor])} of {program.name!r} may not lie in {accelerator.levels[-1].name} of "
+            f"{accelerator.name!r}: leave out what says so (a pin, io_level, holds), or take MemPlace or MemPlaceSteps."
         )
     used = np.zeros((program.num_ops, 2), dtype=np.int64)
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])

@@ -12,7 +12,7 @@ from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
 from memplace_env.placement.compiler.in_place import Pairs, pairs_of
-from memplace_env.placement.roles import next_levels
+from memplace_env.placement.roles import first_levels, next_levels
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
@@ -74,7 +74,8 @@ class Schedule(NamedTuple):
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes, whole units of the alignment.
-        next_level: int64[K, L], of the levels that a tensor may lie in the fastest from each one on.
+        next_level, first_level: int64[K, L], see `roles`: where a tensor goes that has no room, and where it is tried
+            first.
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: uint32[T + 1].
         use_tensor: uint32[U].
@@ -97,6 +98,7 @@ class Schedule(NamedTuple):
     live_end: Ints
     capacity: Ints
     next_level: Ints
+    first_level: Ints
     any_reserved: bool
     use_ptr: NDArray[np.uint32]
     use_tensor: NDArray[np.uint32]
@@ -146,6 +148,7 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
         live_end=program.live_end,
         capacity=task.capacities,
         next_level=next_levels(task.allowed),
+        first_level=first_levels(task.allowed),
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.uint32),
         use_tensor=program.use_tensor.astype(np.uint32),

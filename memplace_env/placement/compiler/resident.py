@@ -124,7 +124,8 @@ def _grant(schedule, assignment, decision_of, level, space):
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):
         tensor = items[item]
-        size, got = sizes[tensor], next_level[tensor, requested_level(assignment, decision_of, tensor, backing)]
+        wanted = requested_level(assignment, decision_of, tensor, backing)
+        size, got = sizes[tensor], schedule.first_level[tensor, wanted]
         if is_weight[item]:
             while got < backing and peak[got] + size > room[got]:
                 got = next_level[tensor, got + 1]

@@ -37,7 +37,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
         assignment, level = assignments[index], levels[index]
         for tensor in range(tensors):
             wanted = requested_level(assignment, decision_of, tensor, backing)
-            requested[tensor] = schedule.next_level[tensor, wanted]
+            requested[tensor] = schedule.first_level[tensor, wanted]
         settled = False
         # Each pass but the last lowers at least one requested level, so there are at most K (L - 1) + 1.
         while not settled:
