@@ -50,7 +50,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     A tensor goes to no memory that may not hold it, but to the next slower one that may, or else to the slowest. Where
     the backing memory may not hold some tensors, as flash no results, an assignment may leave them no room elsewhere:
-    its latency then counts hours for each use of them, so that its reward is about 0, and its plan is native's. A
+    its latency is then that of a machine which stands still, so that its reward is about 0; its plan is native's. A
     simulator is asked about that plan.
 
     ## Observation space

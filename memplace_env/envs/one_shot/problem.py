@@ -12,7 +12,7 @@ from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PJ, PS
 from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
-from memplace_env.placement.compiler import Compiled, native_levels, native_plan, native_report
+from memplace_env.placement.compiler import Compiled, at_home, native_levels, native_plan, native_report
 from memplace_env.placement.compiler.compile import evaluate_assignments, place_assignment
 from memplace_env.placement.compiler.placing_order import Order, schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -119,8 +119,8 @@ class OneShotProblem:
 
     def compile(self, assignment: NDArray[np.integer]) -> Compiled:
         """Return the compiler's plan of one checked assignment; native's in its place as `OneShotEnv` says."""
-        compiled = place_assignment(self.task, assignment.astype(np.int64), self.decision_of, _ORDER)
-        return compiled._replace(plan=self.native_plan) if len(self.task.homeless(compiled.plan)) else compiled
+        plan, moved = place_assignment(self.task, assignment.astype(np.int64), self.decision_of, _ORDER)
+        return Compiled(at_home(self.task, plan), moved)
 
     def evaluate(self, assignments: NDArray[np.integer], threads: int | None = None) -> Scores:
         """Return scores of checked assignments int[B, 2T], by the black box, or else by kernels on all cores."""

@@ -41,6 +41,11 @@ def native_plan(task: Task) -> MemoryPlan:
     return plan
 
 
+def at_home(task: Task, plan: MemoryPlan) -> MemoryPlan:
+    """Return the plan, or native's if it leaves tensors in the backing memory that may not lie there."""
+    return native_plan(task) if len(task.homeless(plan)) else plan
+
+
 @derived
 def native_report(task: Task) -> Report:
     """Return the report of native's plan, the baseline of all speed-ups."""
