@@ -92,10 +92,15 @@ class Task:
         unit = self.program.alignment
         return frozen(np.array([level.capacity_bytes // unit * unit for level in self.accelerator.levels]))
 
+    @property
+    def reserved_bytes(self) -> Ints:
+        """int64[T, L], bytes of `capacities` that each op leaves to no block, in whole units of the alignment."""
+        unit, sizes = self.program.alignment, [level.capacity_bytes for level in self.accelerator.levels]
+        return self.capacities - (np.array(sizes) - self.costs.reserved_bytes) // unit * unit
+
     def room_bytes(self, level: int) -> Ints:
         """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""
-        room = self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
-        return room // self.program.alignment * self.program.alignment
+        return np.asarray(self.capacities[level] - np.append(self.reserved_bytes[:, level], 0))
 
     def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:
         """Return a plan for this task, with its names, hashes and settings; see `MemoryPlan` for the arrays."""

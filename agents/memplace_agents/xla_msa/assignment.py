@@ -124,7 +124,7 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     prefetch_ps = scaled(task.costs.prefetch_ps)
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
-        heap=Heap(base, limit, limit - task.room_bytes(FAST)[:-1]),
+        heap=Heap(base, limit, task.reserved_bytes[:, FAST]),
         prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches, fifo=options.fifo_prefetches),
         evictions=CopyEngine(costs.elapsed_ps, options.max_outstanding_evictions),
         picker=IntervalPicker(

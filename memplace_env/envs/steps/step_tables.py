@@ -204,9 +204,8 @@ def _free_bytes(task: Task) -> Ints:
     """
     free = np.zeros((2, task.program.num_ops), dtype=np.int64)
     for level in range(task.backing):
-        reserved = task.costs.reserved_bytes[:, level]
-        free[level] = int(task.capacities[level])
-        free[level] -= reserved if task.streams_weights else reserved.max(initial=0)
+        room = task.room_bytes(level)
+        free[level] = room[:-1] if task.streams_weights else room.min()
     return np.maximum(free, 0)
 
 

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.units import round_up
 from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
@@ -131,8 +130,7 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
     by_rank, blocks, near, crowded = _ranked(task)
     pairs = pairs_of(program, by_rank, in_place)
-    # Weights stack down from what is reserved, so that must be whole units too.
-    costs = costs._replace(reserved_bytes=round_up(costs.reserved_bytes, program.alignment))
+    costs = costs._replace(reserved_bytes=task.reserved_bytes)
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence],

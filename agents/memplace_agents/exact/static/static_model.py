@@ -316,7 +316,7 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
     column, given = columns.given_at(level)
     halved = columns.halved[columns.halved[:, 3] == level]
     begin, end = _halves(others, first, last, halved)
-    reserve = np.repeat(task.costs.reserved_bytes[:, level], 2)
+    reserve = np.repeat(task.reserved_bytes[:, level], 2)
     if reserve.any():
         # The live set changes only where an interval begins or after one ends.
         points = np.unique(np.concatenate([[0], begin[begin > 0], end[end + 1 < len(reserve)] + 1]))
