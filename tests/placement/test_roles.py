@@ -1,6 +1,7 @@
-"""Chips whose memories have roles: nothing lies where it may not, and what cannot fit is refused with its sizes."""
+"""The memories that tensors may lie in: pins, largest blocks, flash, and errors that name what is wrong."""
 
-import gymnasium as gym
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,90 +9,69 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
 from memplace_env.machine.accelerator import load_accelerator
-from memplace_env.placement.compiler import native_plan, place_levels
-from memplace_env.placement.compiler.placing_order import ORDERS
+from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.resolve_task import resolve_task
-from memplace_env.placement.roles import asked_levels
-from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
-from memplace_env.program.program import TensorKind
-from memplace_env.report.inspection import inspect_task
+from tests.offenders import every
+from tests.strategies import tasks_of_roles, tensor_levels
 from tests.thorough import examples
 
-FLASH = "esp32-s3", "ethos-u55-256", "k210", "stm32h750", "stm32n6"
+NNP_I = load_accelerator("nnp-i")
+NET = "MobileNetV2"
 
 
-def test_neighbouring_banks_are_one_memory():
-    levels = load_accelerator("stm32h750").levels
-    assert [(level.name, level.capacity_bytes >> 10) for level in levels[:-1]] == [
-        ("DTCM", 96),
-        ("AXI SRAM", 512),
-        ("SRAM1+SRAM2+SRAM3", 288),
-    ]
-    assert [level.capacity_bytes >> 10 for level in load_accelerator("stm32n6").levels[:4]] == [448] * 4
+def task(**options):
+    return resolve_task(NET, "nnp-i", **options)
 
 
-@pytest.mark.parametrize("chip", FLASH)
-def test_native_leaves_no_result_in_flash(chip):
-    task = resolve_task("ShuffleNetV2", chip)
-    plan = native_plan(task)
-    assert not violations(task, plan)
-    behind = task.program.use_tensor[plan.use_level == task.backing]
-    assert (task.program.tensor_kind[behind] == TensorKind.WEIGHT).all()
-    assert not (plan.allocations[:, 1] == task.backing).any()
+@examples(100)
+@given(st.data())
+def test_a_plan_of_any_levels_breaks_no_rule_but_where_it_leaves_tensors_homeless(data):
+    task = data.draw(tasks_of_roles())
+    plan = place_levels(task, data.draw(tensor_levels(task))).plan
+    left = {int(tensor) for tensor in task.homeless(plan)}
+    broken = violations(task, plan)
+    assert {violation.rule for violation in broken} <= {"role"}
+    assert len(broken) == len(left)
 
 
-@examples(40)
-@given(st.sampled_from(("esp32-s3", "stm32n6")), st.sampled_from(ORDERS), st.integers(0, 2**32 - 1))
-def test_no_request_leaves_a_result_in_flash(chip, order, seed):
-    """The slowest memory that may hold results has room for all of them."""
-    task = resolve_task("SqueezeNet", chip)
-    levels = np.random.default_rng(seed).integers(0, task.backing + 1, task.program.num_tensors)
-    plan = place_levels(task, levels, order).plan
-    assert not violations(task, plan)
-    assert not len(task.homeless(plan))
+def test_a_pinned_tensor_lies_where_it_is_pinned():
+    free = task()
+    name = free.program.tensor_name[int(np.flatnonzero(free.program.is_placeable & (free.program.producer >= 0))[0])]
+    pinned = task(pins={name: "LLC"})
+    tensor = pinned.program.tensor_name.index(name)
+    for levels in (np.zeros(pinned.program.num_tensors, dtype=int), np.full(pinned.program.num_tensors, 2)):
+        plan = place_levels(pinned, levels).plan
+        assert set(plan.use_level[pinned.program.use_tensor == tensor]) == {1}
+        assert violations(pinned, plan) == []
+    assert resolve_task(**{**pinned.settings, "slices": None}).allowed.tolist() == pinned.allowed.tolist()
 
 
-@given(
-    st.integers(1, 6).flatmap(
-        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n).filter(any), min_size=1)
-    )
+@every(
+    ("pins", "message"),
+    [
+        ({"nothing": "LLC"}, "A pin names the tensor nothing, which 'MobileNetV2' does not have"),
+        ({"{}": "LLCC"}, "A pin names the memory LLCC, which the chip does not have; did you mean LLC?"),
+    ],
 )
-def test_requests_begin_at_the_nearest_level_allowed(rows):
-    allowed = np.array(rows, dtype=np.bool_).reshape(len(rows), -1)
-    for tensor, row in enumerate(rows):
-        may = np.flatnonzero(row).tolist()
-        expected = [min([level for level in may if level >= asked], default=may[-1]) for asked in range(len(row))]
-        assert asked_levels(allowed)[tensor].tolist() == expected
+def test_a_wrong_pin_is_named(pins, message):
+    name = task().program.tensor_name[0]
+    with pytest.raises(WorkloadError) as error:
+        task(pins={key.format(name): level for key, level in pins.items()})
+    assert message in str(error.value)
 
 
-def test_what_cannot_fit_is_refused_with_its_sizes():
-    sentence = (
-        r"^'MobileNetV2' has up to 1,505,280 bytes at once that may lie in DTCM and AXI SRAM and SRAM1\+SRAM2\+SRAM3 "
-        r"only, where there is room for 917,504; take a smaller batch"
-    )
-    with pytest.raises(AcceleratorError, match=sentence):
-        gym.make("MemPlace-v0", workload="MobileNetV2", accelerator="stm32h750")
-    with pytest.raises(
-        AcceleratorError, match=r"KiB of weights and .* more than the 16384\.0 KiB of flash, the backing"
-    ):
-        resolve_task("BERT", "esp32-s3")
+def test_no_block_is_larger_than_the_largest():
+    fast = replace(NNP_I.levels[0], largest_block_bytes=2**16)
+    bounded = resolve_task(NET, replace(NNP_I, levels=(fast, *NNP_I.levels[1:])))
+    plan = place_levels(bounded, np.zeros(bounded.program.num_tensors, dtype=int)).plan
+    in_fast = plan.allocations[plan.allocations[:, 1] == 0, 0]
+    assert len(in_fast)
+    assert bounded.program.tensor_bytes[in_fast].max() <= 2**16
 
 
-def test_inspections_look_at_memories_that_may_be_used():
-    inspection = inspect_task(resolve_task("SqueezeNet", "k210"))
-    assert (inspection.backing.level, inspection.fastest.level) == ("the slowest allowed", "the fastest allowed")
-    assert inspection.fastest.time_ps.sum() <= inspection.backing.time_ps.sum() < 10**12
-
-
-def test_optima_are_planted_where_all_may_lie_everywhere():
-    with pytest.raises(WorkloadError, match="memories hold weights and results, not 'k210'"):
-        planted("chain", accelerator="k210")
-
-
-def test_ends_are_whole():
-    program = resolve_task("AlexNet", "nnp-i", slices=0.05).program
-    with pytest.raises(
-        WorkloadError, match="is cut into slices already, with inputs and outputs in the backing memory"
-    ):
-        resolve_task(program, "hexagon-v73", io_level="any")
+def test_a_tensor_that_may_lie_nowhere_is_named():
+    levels = *(replace(level, largest_block_bytes=100) for level in NNP_I.levels[:-1]), NNP_I.levels[-1]
+    flash = replace(levels[-1], holds=("weights",), writable=False)
+    with pytest.raises(AcceleratorError, match="may lie in no memory of the chip: look at holds, largest_block_bytes"):
+        resolve_task(NET, replace(NNP_I, levels=(*levels[:-1], flash), io_level="any"))
