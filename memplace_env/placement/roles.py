@@ -76,7 +76,8 @@ def next_levels(allowed: Allowed) -> NDArray[np.int64]:
 def asked_levels(allowed: Allowed) -> NDArray[np.int64]:
     """Return int64[K, L], the level that a request for each one begins with: `next_levels`, or the slowest allowed."""
     slowest = allowed.shape[1] - 1 - allowed[:, ::-1].argmax(axis=1)
-    return np.minimum(next_levels(allowed), slowest[:, None])
+    asked: NDArray[np.int64] = np.minimum(next_levels(allowed), slowest[:, None])
+    return asked
 
 
 def with_penalties(costs: Costs, program: Program, allowed: Allowed) -> Costs:
