@@ -11,7 +11,7 @@ from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, default_plan
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import instead
 from memplace_env.envs.registration import Formulation
-from memplace_env.placement.compiler import HEURISTICS, place_levels
+from memplace_env.placement.compiler import HEURISTICS, at_home, place_levels
 from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.compiler.placing_order import schedule_of
@@ -65,14 +65,14 @@ class DensityGreedy(Agent[OneShotEvaluator]):
         variants = all_density_levels(task)[: evaluator.remaining]
         if task.is_black_box or evaluator.noisy:
             for levels in variants:
-                evaluator.offer(place_levels(task, levels).plan)
+                evaluator.offer(at_home(task, place_levels(task, levels).plan))
             return
         if len(variants):
             schedule = schedule_of(task, "weights-before-results")
             distinct = np.stack(list({levels.tobytes(): levels for levels in variants}.values()))
             compiled = evaluate_assignments(schedule, distinct, np.arange(task.program.num_tensors), threads=1)
             evaluator.spend(len(variants) - 1)
-            evaluator.offer(place_levels(task, distinct[compiled.latency_ps.argmin()]).plan)
+            evaluator.offer(at_home(task, place_levels(task, distinct[compiled.latency_ps.argmin()]).plan))
 
 
 class GreedyPlayer(Agent[GameEvaluator]):

@@ -108,15 +108,14 @@ class Task:
     @cached_property
     def kept_bytes(self) -> Ints:
         """int64[T, L], what each op leaves to blocks less than `capacities`: `reserved_bytes`, in whole units."""
-        if self.program.alignment == 1:
+        unit, sizes = self.program.alignment, [level.capacity_bytes for level in self.accelerator.levels]
+        if unit == 1:
             return self.costs.reserved_bytes
-        rooms = [self.capacities[level] - self.room_bytes(level)[:-1] for level in range(self.accelerator.num_levels)]
-        return np.stack(rooms, axis=1)
+        return self.capacities - (np.array(sizes) - self.costs.reserved_bytes) // unit * unit
 
     def room_bytes(self, level: int) -> Ints:
         """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""
-        room = self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
-        return room // self.program.alignment * self.program.alignment
+        return np.asarray(self.capacities[level] - np.append(self.kept_bytes[:, level], 0))
 
     def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:
         """Return a plan for this task, with its names, hashes and settings; see `MemoryPlan` for the arrays."""

@@ -96,11 +96,23 @@ def test_plans_that_move_tensors(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
+@examples(500, share=10)
+@given(tasks_with_roles(ops=3))
+def test_plans_that_move_tensors_where_memories_have_roles(task):
+    check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
+
+
 @examples(1500, share=10)
 @given(tiny_tasks(ops=5, levels=2, weights="streamed"))
 @example(tiny_task(1006036, 5, 2, "streamed"))  # HiGHS 1.15.1 proves a plan that is not the best one,
 @example(tiny_task(1006071, 5, 2, "streamed"))  # and of this game a bound above the plan that it finds
 def test_games(task):
+    check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
+
+
+@examples(500, share=10)
+@given(tasks_with_roles(ops=4, levels=2, weights="streamed").filter(lambda task: not task.must_leave.any()))
+def test_games_where_memories_have_roles(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
 
 

@@ -14,11 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
+from tests.agents.tiny_tasks import tasks_with_roles
 from tests.envs.both_sides import (
     ACTIONS,
     TASTES,
@@ -39,6 +42,16 @@ from tests.thorough import examples
 @given(game_tasks(), st.integers(0, 2**32), TASTES)
 def test_rules_equal_the_reference(task, seed, taste):
     play_a_game(task, Random(seed), taste)
+
+
+@examples(60)
+@given(tasks_with_roles(ops=8, levels=2), st.integers(0, 2**32), TASTES)
+def test_rules_equal_the_reference_where_memories_have_roles(task, seed, taste):
+    if task.must_leave.any():
+        with pytest.raises(WorkloadError, match="may not lie in B of 'nnp-i': leave out what says so"):
+            MallocGameProblem(task)
+    else:
+        play_a_game(task, Random(seed), taste)
 
 
 @pytest.mark.slow

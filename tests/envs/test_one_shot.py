@@ -15,6 +15,7 @@ from memplace_env.placement.compiler import native_plan, resident
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
+from tests.agents.tiny_tasks import SEEDS, tasks_with_roles
 from tests.strategies import tasks
 from tests.thorough import examples
 
@@ -52,7 +53,7 @@ def test_what_the_environment_says_is_what_the_simulator_says(task, data):
 
 
 @examples(100)
-@given(tasks())
+@given(tasks() | tasks_with_roles(ops=6))
 def test_mask_and_ignored_entries(task):
     """Levels that the mask forbids are always reassigned; ignored decisions change nothing."""
     problem = OneShotProblem(task)
@@ -67,6 +68,20 @@ def test_mask_and_ignored_entries(task):
                 assert not problem.mask[decision, level]
             elif not problem.mask[decision, level]:
                 assert scores.reassigned[0] > 0
+
+
+@examples(200)
+@given(tasks_with_roles(ops=6), SEEDS)
+def test_plans_are_natives_where_a_map_leaves_no_room_for_what_must_have_it(task, seed):
+    problem, rng = OneShotProblem(task), np.random.default_rng(seed)
+    assignment = rng.integers(0, task.accelerator.num_levels, problem.num_decisions)
+    plan, moved = problem.compile(assignment)
+    scores = problem.evaluate(assignment[None])
+    homeless = (task.must_leave & (scores.level[0] == task.backing)).any()
+    assert violations(task, plan) == []
+    assert moved == round(scores.reassigned[0] * task.program.tensor_bytes[task.program.is_placeable].sum())
+    assert (plan is problem.native_plan) == homeless
+    assert scores.latency_s[0] >= 1000 if homeless else scores.latency_s[0] == evaluate_plan(task, plan).latency_s
 
 
 @examples(100)

@@ -11,14 +11,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ActionError, AgentError, EnvError, WorkloadError
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.steps import StepsBatch, StepsEnv, StepsProblem, StepsVectorEnv
 from memplace_env.envs.steps.observation import FEATURES, OBSERVATION_SIZE
-from memplace_env.envs.steps.step_kernels import ESTIMATE, HEAD
+from memplace_env.envs.steps.step_kernels import CURSOR, ESTIMATE, HEAD
 from memplace_env.envs.wrappers import MeasurementNoise
+from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS, native_report
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts
+from tests.agents.tiny_tasks import tasks_with_roles
 from tests.references import reference_compiler
 from tests.references.reference_steps import Steps
 from tests.strategies import accelerators, programs, programs_with_idle_ops, programs_with_pairs, tasks
@@ -39,7 +42,7 @@ def problem_of(task, order="density"):
         return StepsProblem(task, order)
     except WorkloadError as error:
         assert "nothing to decide" in str(error)  # noqa: PT017
-        assert not Steps(task, order).order
+        assert task.settings or not Steps(task, order).order
         assume(False)
 
 
@@ -110,6 +113,33 @@ def test_where_weights_stay_all_bytes_are_granted(task, order, seed):
     scores = problem.scores(states)
     if scores.reassigned[0] == 0:
         assert scores.latency_s[0] == problem.latency_s(states)[0]
+
+
+@examples(200)
+@given(tasks_with_roles(ops=6, levels=3), ORDERS, SEEDS, st.booleans())
+def test_steps_where_memories_have_roles(task, order, seed, masked):
+    """Levels are those of the mask, no entry lies where none of its tensors may, and plans are valid."""
+    problem, rng = problem_of(task, order), np.random.default_rng(seed)
+    states = problem.new_states(1)
+    while not problem.done(states)[0]:
+        legal, entry = problem.legal(states)[0], states[0, CURSOR]
+        wanted = rng.choice(np.flatnonzero(legal)) if masked else rng.integers(3)
+        played = problem.play(states, np.array([wanted]))[1][0]
+        assert legal[played]
+        assert played == wanted if legal[wanted] else played > wanted or not legal[wanted:].any()
+        may = task.allowed[problem.entry_of == entry].any(axis=0)
+        assert may[min(played, task.backing)] or not (may[:-1] & legal[: task.backing]).any()
+    problem.checked_state(states[0])
+    assert violations(task, problem.plan(states[0])) == []
+
+
+def test_chips_with_flash_are_environments():
+    *fast, last = load_accelerator("nnp-i").levels
+    fast = [replace(level, alignment_bytes=16) for level in fast]
+    levels = (*fast, replace(last, holds=("weights",), writable=False))
+    chip = replace(load_accelerator("nnp-i"), levels=levels, io_level="any")
+    for env in (StepsEnv, OneShotEnv):
+        check_env(env(WORKLOAD, chip), skip_render_check=True)
 
 
 def test_bytes_without_an_address_are_possible():

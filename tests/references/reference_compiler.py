@@ -52,9 +52,10 @@ def gaps(blocks: Iterable[Block], ceiling: int, start: int, end: int) -> list[tu
 
 
 def ceiling_of(task: Task, level: int, first: int, last: int) -> int:
-    """Bytes of a level below what any of the ops first..last reserves at its end."""
+    """Bytes of a level below what any of the ops first..last reserves at its end, in whole units of the alignment."""
     reserved = task.costs.reserved_bytes[first : last + 1, level].tolist()
-    return task.accelerator.levels[level].capacity_bytes - max(reserved, default=0)
+    left = task.accelerator.levels[level].capacity_bytes - max(reserved, default=0)
+    return left - left % task.program.alignment
 
 
 def pack(unplaced: Iterable[PackedBlock]) -> dict[int, int]:

@@ -58,8 +58,11 @@ class Game(Position):
         """Offset of a block that is held from op `first` to the current one, if there is room.
 
         Beside what is busy in those ops, cached blocks with later uses are spared if possible. It may be held until op
-        `last`, so it lies below what any op from the first to that reserves.
+        `last`, so it lies below what any op from the first to that reserves. There is none where fast memory may not
+        hold the tensor of the next decision.
         """
+        if not self.setting.task.allowed[self.tensor, FAST]:
+            return None
         busy = [block for block in self.blocks if self.held_until(block) >= first]
         cached = [block for block in self.blocks if self.held_until(block) < first and self.wanted(block)]
         ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, first, last)
@@ -100,6 +103,8 @@ class Game(Position):
         The first one that lies in fast memory, on no way back, below what ops up to `last` reserve, and untaken.
         """
         program, op = self.setting.task.program, self.op
+        if not self.setting.task.allowed[self.tensor, FAST]:
+            return None
         ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, op, last)
         for use, result in program.inplace.tolist():
             block = self.block(int(program.use_tensor[use]))

@@ -247,7 +247,7 @@ def _span(puzzle, trial, use, choice):
     if level == trial.ports.shape[1] - 1:
         return not copies and (puzzle.result[use] or ready <= op), False, 0, -1
     if puzzle.result[use]:
-        useful = puzzle.output[k] or (puzzle.last_op[k] > op and not puzzle.one_level)
+        useful = puzzle.output[k] or (puzzle.last_op[k] > op and not puzzle.one_level and puzzle.allowed[k, -1])
         return useful if copies else not puzzle.output[k], True, op, choice
     if copies:
         fetched = not puzzle.one_level or (use == puzzle.first_use[k] and not puzzle.resident[k])

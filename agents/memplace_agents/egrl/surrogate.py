@@ -116,7 +116,7 @@ class Surrogate:
         self._tables = SurrogateTables.of_problem(problem, self._tensors)
         task, self._costs = problem.task, problem.task.costs
         capacity = task.capacities[:-1].copy()
-        reserved = self._costs.reserved_bytes[:, :-1].T
+        reserved = task.kept_bytes[:, :-1].T
         if not task.streams_weights:  # weights stay, so that what any op reserves is lost at all times
             reserved = np.repeat(reserved.max(axis=1, initial=0)[:, None], task.program.num_ops, axis=1)
         self._room: Ints = np.ascontiguousarray(capacity[:, None] - reserved)

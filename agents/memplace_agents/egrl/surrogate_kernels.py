@@ -306,9 +306,9 @@ def _copies_fit(state):
 
 @kernel
 def _next_level(tables, decision, level):
-    """Return the next slower level that a decision may have; there is one, as all may have the backing memory."""
+    """Return the next slower level that a decision may have, the backing memory if there is none."""
     level += 1
-    while not tables.mask[decision, level]:
+    while level < tables.mask.shape[1] - 1 and not tables.mask[decision, level]:
         level += 1
     return level
 

@@ -14,7 +14,7 @@ from memplace_agents.xla_msa.picker import IntervalPicker
 from memplace_agents.xla_msa.segments import Memory, Stay, place
 from memplace_agents.xla_msa.xla_costs import op_costs
 from memplace_env._lib.errors import AgentError
-from memplace_env._lib.units import PS_PER_S
+from memplace_env._lib.units import PS_PER_S, round_up
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, Program
@@ -51,6 +51,7 @@ def assign(task: Task, options: MsaOptions, order: Sequence[int] | None = None) 
         )
     memory = _empty(task, options)
     buffers = buffers_of(program, memory.heap.limit - memory.heap.base)
+    buffers = [buffer for buffer in buffers if task.allowed[buffer.tensor, FAST]]
     if order is None:
         buffers = in_order(memory.costs, program, buffers, options.benefit_scale)
     else:
@@ -60,8 +61,8 @@ def assign(task: Task, options: MsaOptions, order: Sequence[int] | None = None) 
 
 def addresses(task: Task, options: MsaOptions) -> tuple[int, int]:
     """Return the first byte of fast memory that buffers may use, and the one after the last; ops may reserve some."""
-    limit = task.accelerator.levels[FAST].capacity_bytes
-    return min(options.reserved_bytes, limit), limit
+    limit = int(task.capacities[FAST])
+    return min(round_up(options.reserved_bytes, task.program.alignment), limit), limit
 
 
 class _Assignment:
@@ -123,7 +124,7 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     prefetch_ps = scaled(task.costs.prefetch_ps)
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
-        heap=Heap(base, limit, task.costs.reserved_bytes[:, FAST]),
+        heap=Heap(base, limit, task.kept_bytes[:, FAST]),
         prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches, fifo=options.fifo_prefetches),
         evictions=CopyEngine(costs.elapsed_ps, options.max_outstanding_evictions),
         picker=IntervalPicker(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import shown
 from memplace_env.machine.costs import Costs, op_times
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -70,12 +71,12 @@ class Tables(NamedTuple):
         is_output: bool[K], graph outputs.
         is_result: bool[K], results of ops; weights and inputs start in the backing memory.
         size: int64[K], bytes.
-        capacity: bytes of the fast level.
-        usable: int64[T], bytes of the fast level below what each op reserves for itself.
+        capacity: bytes of the fast level, whole units of the alignment.
+        usable: int64[T], likewise the bytes of it below what each op reserves for itself.
         room: int64[U, 2 + n], where the block of a use may lie: below the minimum of `usable` from a result's op on, or
             from the op before an operand's, which is column PASSING until the tensor's last use, or to the end for
-            results that are graph outputs, and LASTING to the end; from GIVERS on, the operands in whose place the
-            result may be made, then -1.
+            results that are graph outputs, and LASTING to the end, -1 each if the level may not hold the tensor; from
+            GIVERS on, the operands in whose place the result may be made, then -1.
         costs: those of the task.
         rest_ps: int64[T + 1], time of ops t..T - 1 with everything in the backing memory.
     """
@@ -102,17 +103,23 @@ def game_tables(task: Task) -> Tables:
     Weights start in the backing memory, whatever the machine's own policy.
 
     Raises:
-        WorkloadError: if the machine has more levels.
+        WorkloadError: if the machine has more levels, or a tensor may not lie in the backing memory.
     """
     program, accelerator, costs = task.program, task.accelerator, task.costs
     if accelerator.num_levels != 2:
         raise WorkloadError(
             f"The game is played on machines with two memory levels; {accelerator.name!r} has {accelerator.num_levels}."
         )
+    for tensor in np.flatnonzero(task.must_leave)[:1].tolist():
+        raise WorkloadError(
+            "The game is played on machines whose backing memory may hold everything; "
+            f"{shown(program.tensor_name[tensor])} of {program.name!r} may not lie in {accelerator.levels[-1].name} of "
+            f"{accelerator.name!r}: leave out what says so (a pin, io_level, holds), or take MemPlace or MemPlaceSteps."
+        )
     used = np.zeros((program.num_ops, 2), dtype=np.int64)
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
-    capacity = accelerator.levels[0].capacity_bytes
-    usable = capacity - costs.reserved_bytes[:, 0]
+    usable = task.room_bytes(0)[:-1]
+    ceilings = np.where(task.allowed[program.use_tensor, :1], _ceilings(program, usable), -1)
     return Tables(
         use_ptr=program.use_ptr,
         use_op=program.use_op,
@@ -123,9 +130,9 @@ def game_tables(task: Task) -> Tables:
         is_output=program.tensor_kind == TensorKind.OUTPUT,
         is_result=program.producer >= 0,
         size=program.tensor_bytes,
-        capacity=capacity,
+        capacity=int(task.capacities[0]),
         usable=usable,
-        room=np.concatenate([_ceilings(program, usable), _givers(program)], axis=1),
+        room=np.concatenate([ceilings, _givers(program)], axis=1),
         costs=costs,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
     )

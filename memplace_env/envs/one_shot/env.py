@@ -45,8 +45,13 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     ## Action space
     `MultiDiscrete([L] * 2T)`, an assignment: decision 2t is the level for the weights that op t is the first to read,
     decision 2t+1 the level for the results of op t; 0 is the fastest level, L-1 the backing memory. Graph inputs and
-    outputs live in the backing memory; decisions of ops without weights, or whose only results are graph outputs, are
-    ignored.
+    outputs live in the backing memory, unless `io_level` says otherwise; decisions of ops without weights, or whose
+    only results are graph outputs, are ignored.
+
+    A tensor goes to no memory that may not hold it, but to the next slower one that may, or else to the slowest. Where
+    the backing memory may not hold some tensors, as flash no results, an assignment may leave them no room elsewhere:
+    its latency is then that of a machine which stands still, so that its reward is about 0; its plan is native's. A
+    simulator is asked about that plan.
 
     ## Observation space
     `Dict`, the same in every episode:

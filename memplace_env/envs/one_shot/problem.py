@@ -12,7 +12,7 @@ from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PJ, PS
 from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
-from memplace_env.placement.compiler import Compiled, native_levels, native_plan, native_report
+from memplace_env.placement.compiler import Compiled, at_home, native_levels, native_plan, native_report
 from memplace_env.placement.compiler.compile import evaluate_assignments, place_assignment
 from memplace_env.placement.compiler.placing_order import Order, schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -74,15 +74,18 @@ class OneShotProblem:
     def mask(self) -> NDArray[np.bool_]:
         """Levels that a tensor can fit into, bool[2T, L].
 
-        A level is left out if the smallest tensor of the decision could not fit into it even if it were empty. An
-        ignored decision has only the backing memory.
+        A level is left out if the smallest tensor of the decision could not fit into it even if it were empty, or if it
+        may hold none of them. An ignored decision has only the backing memory.
         """
         smallest = np.full(self.num_decisions, np.iinfo(np.int64).max)
         decided = self.decision_of >= 0
         np.minimum.at(smallest, self.decision_of[decided], self.program.tensor_bytes[decided])
         capacity = np.array([level.capacity_bytes for level in self.accelerator.levels])
-        mask = smallest[:, None] <= capacity
+        mask, may = smallest[:, None] <= capacity, np.zeros((self.num_decisions, len(capacity)), dtype=bool)
         mask[:, -1] = True
+        np.logical_or.at(may, self.decision_of[decided], self.task.allowed[decided])
+        mask &= may
+        mask[~mask.any(axis=1), -1] = True
         return mask
 
     @cached_property
@@ -115,8 +118,9 @@ class OneShotProblem:
         return array
 
     def compile(self, assignment: NDArray[np.integer]) -> Compiled:
-        """Return the plan that the compiler makes of one checked assignment."""
-        return place_assignment(self.task, assignment.astype(np.int64), self.decision_of, _ORDER)
+        """Return the compiler's plan of one checked assignment; native's in its place as `OneShotEnv` says."""
+        plan, moved = place_assignment(self.task, assignment.astype(np.int64), self.decision_of, _ORDER)
+        return Compiled(at_home(self.task, plan), moved)
 
     def evaluate(self, assignments: NDArray[np.integer], threads: int | None = None) -> Scores:
         """Return scores of checked assignments int[B, 2T], by the black box, or else by kernels on all cores."""

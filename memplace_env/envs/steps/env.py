@@ -56,10 +56,12 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
 
     - 0 fast: the fastest level.
     - 1 middle: the second of three levels. On a chip with two levels it is never allowed.
-    - 2 backing: the backing memory, the slowest level. It is always allowed.
+    - 2 backing: the backing memory, the slowest level. It is always allowed, unless it may not hold the entry and
+      another level has room; where none has, `OneShotEnv` says what becomes of the plan.
 
-    The mask marks the levels that have room for all bytes of the entry in every op of its life, beside what has been
-    decided so far. A level without room is replaced by the next slower one that has it, and `info` says `illegal`.
+    The mask marks the levels that may hold the entry and have room for all its bytes in every op of its life, beside
+    what has been decided so far. Another level is replaced by the next slower one that is marked, or else by the
+    slowest, and `info` says `illegal`.
     Where weights stay on the chip, the compiler grants each decided level by bytes, and moves a tensor down only if no
     address is left for it between the others (`reassigned` > 0 at the end). Where weights are streamed, bytes are
     counted as if each weight came one op before its first use; the compiler also moves weights down that no copy can

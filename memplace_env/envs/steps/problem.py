@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from memplace_env.envs.steps.step_tables import (  # fmt: skip
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.compiler.placing_order import latency_ps
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
 
@@ -114,7 +116,7 @@ class StepsProblem:
 
         Args:
             states: int64[B, size], C-contiguous.
-            actions: int[B], levels 0..2; one without room is replaced by the next slower one that has it.
+            actions: int[B], levels 0..2; one that is not allowed is replaced, see `StepsEnv`.
 
         Returns:
             int64[B], picoseconds by which each decision lowers the estimated latency (0 in finished states), and
@@ -129,7 +131,7 @@ class StepsProblem:
         return gains, played
 
     def legal(self, states: Ints) -> NDArray[np.bool_]:
-        """Return bool[B, 3], the levels that have room for the next entry; none in finished states."""
+        """Return bool[B, 3], the levels that the next entry is allowed; none in finished states."""
         return (states[:, MASK, None] >> np.arange(LEVELS) & 1).astype(bool)
 
     def done(self, states: Ints) -> NDArray[np.bool_]:
@@ -164,7 +166,7 @@ class StepsProblem:
         return self.one_shot.evaluate(self.levels(states))
 
     def plan(self, state: Ints) -> MemoryPlan:
-        """Return the compiler's plan of a state's levels."""
+        """Return the compiler's plan of a state's levels, see `OneShotProblem.compile`."""
         return self.one_shot.compile(self.levels(state[None])[0]).plan
 
     def checked_state(self, state: Any) -> Ints:
@@ -208,12 +210,15 @@ def _complete_tables(task: Task, decision_of: Ints, order: str) -> StepTables:
     if order == "density":
         density = density_of(tables_of(task, decision_of, decisions))
         decisions = decisions[np.argsort(-density, kind="stable")]
+    native = native_plan(task)
+    if task.must_leave.any():  # times of the size of others; the order above begins with what must find room
+        task = replace(task, costs=without_penalties(costs, task.program, task.allowed))
     tables = tables_of(task, decision_of, decisions)
     backing = np.full(program.num_tensors, task.backing)
     entry = entry_of_tensors(decision_of, decisions)
     fastest = np.where(entry >= 0, tables.fastest[entry], task.backing)
     tables = tables._replace(
-        native_ps=latency_ps(task, native_plan(task).tensor_levels(program)),
+        native_ps=latency_ps(task, native.tensor_levels(program)),
         all_backing_ps=latency_ps(task, backing),
         all_fastest_ps=latency_ps(task, fastest),
     )

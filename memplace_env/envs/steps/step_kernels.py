@@ -168,7 +168,7 @@ def _prepare(tables, state):
     state[MASK] = 1 << BACKING
     paired = tables.pair_ptr[entry] < tables.pair_ptr[entry + 1]
     for level in range(2):
-        profile, fewest, fits = profile_of(tables, state, level), _PLENTY, tables.capacity[level] > 0
+        profile, fewest, fits = profile_of(tables, state, level), _PLENTY, tables.may[entry, level]
         if paired:
             _share(tables.pair_ptr, tables.pair, profile, state, entry, level, 1)
         # Segments of one entry do not overlap, so that each is looked up by itself.
@@ -181,6 +181,8 @@ def _prepare(tables, state):
         state[FREE + level] = fewest
         if fits:
             state[MASK] |= 1 << level
+    if not tables.may[entry, BACKING] and state[MASK] != 1 << BACKING:
+        state[MASK] -= 1 << BACKING
     low0, low1, low2, high0, high1, high2 = entry_times(tables, state[HEAD:], entry, entry)
     state[SAVED], state[MISSED] = low2 - low0, high2 - high0
     if tables.capacity[1] > 0:
@@ -194,7 +196,8 @@ def step_state(tables, state, action):
     Args:
         tables: the StepTables.
         state: int64[size].
-        action: the level wanted, 0..2; one without room is replaced by the next slower one that has it.
+        action: the level wanted, 0..2; one that is not allowed is replaced by the next slower one, or the slowest, that
+            is.
 
     Returns:
         Picoseconds by which the estimate falls, and the level given; 0 and -1 in a finished state.
@@ -202,10 +205,12 @@ def step_state(tables, state, action):
     entry = state[CURSOR]
     if entry == len(tables.decision):
         return np.int64(0), np.int64(-1)
-    # Ends with the backing memory, which is always allowed.
     level = np.int64(action)
-    while not state[MASK] >> level & 1:
+    while level < BACKING and not state[MASK] >> level & 1:
         level += 1
+    # Ends with an allowed level, as there always is one.
+    while not state[MASK] >> level & 1:
+        level -= 1
     gain = np.int64(0)
     if level < BACKING:
         gain = state[SAVED + level]

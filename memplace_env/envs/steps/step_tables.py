@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
+
+T = TypeVar("T", bound=np.generic)
 
 FAST, MIDDLE, BACKING = 0, 1, 2
 """The three levels that every chip has here; they are the actions. A chip with two levels has no middle one."""
@@ -36,7 +38,8 @@ class StepTables(NamedTuple):
         segment_ptr: int64[E + 1], entry e has the segments segment_ptr[e]..segment_ptr[e + 1] - 1.
         segment_first, segment_last, segment_bytes: int64, first and last op of each segment, and its bytes.
         byte_ops: int64[E], sum of bytes times ops over the segments.
-        fastest: int64[E], fastest level that has room for the entry while it is empty.
+        may: bool[E, 3], whether each level may hold a tensor of the entry.
+        fastest: int64[E], fastest of these levels that has room for the entry while it is empty.
         op_ptr: int64[E + 1], entry e is used by `entry_op[op_ptr[e]:op_ptr[e + 1]]`.
         entry_op: int64, ops, each once for an entry.
         use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
@@ -60,6 +63,7 @@ class StepTables(NamedTuple):
     segment_last: Ints
     segment_bytes: Ints
     byte_ops: Ints
+    may: NDArray[np.bool_]
     fastest: Ints
     op_ptr: Ints
     entry_op: Ints
@@ -114,6 +118,9 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     lengths = np.array([len(rows) for rows in segments], dtype=np.int64)
     first, last, size = np.array([row for rows in segments for row in rows], dtype=np.int64).reshape(-1, 3).T.copy()
     free, shared = _free_bytes(task), _pairs(program, entry_of, entries)
+    may, decided = np.zeros((entries, LEVELS), dtype=np.bool_), entry_of >= 0
+    np.logical_or.at(may, entry_of[decided], _three_levels(task.allowed[decided]))
+    may[:, :BACKING] &= free.max(axis=1) > 0
     segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
     used = use_entry >= 0
@@ -127,7 +134,8 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
         segment_last=last,
         segment_bytes=size,
         byte_ops=byte_ops,
-        fastest=_fastest(free, segments),
+        may=may,
+        fastest=_fastest(free, may, segments),
         op_ptr=np.searchsorted(pairs[:, 0], np.arange(entries + 1)),
         entry_op=pairs[:, 1].copy(),
         use_ptr=program.use_ptr.astype(np.int64),
@@ -196,29 +204,28 @@ def _free_bytes(task: Task) -> Ints:
     """
     free = np.zeros((2, task.program.num_ops), dtype=np.int64)
     for level in range(task.backing):
-        reserved = task.kept_bytes[:, level]
-        free[level] = int(task.capacities[level])
-        free[level] -= reserved if task.streams_weights else reserved.max(initial=0)
+        room = task.room_bytes(level)
+        free[level] = room[:-1] if task.streams_weights else room.min()
     return np.maximum(free, 0)
 
 
-def _fastest(free: Ints, segments: list[list[tuple[int, int, int]]]) -> Ints:
+def _fastest(free: Ints, may: NDArray[np.bool_], segments: list[list[tuple[int, int, int]]]) -> Ints:
     """Return `StepTables.fastest`."""
-    return np.array([_fastest_of(free, rows) for rows in segments], dtype=np.int64)
+    return np.array([_fastest_of(free, *entry) for entry in zip(may, segments, strict=True)], dtype=np.int64)
 
 
-def _fastest_of(free: Ints, segments: list[tuple[int, int, int]]) -> int:
-    """Return the fastest level that has room for all segments of an entry."""
+def _fastest_of(free: Ints, may: NDArray[np.bool_], segments: list[tuple[int, int, int]]) -> int:
+    """Return the fastest level that may hold an entry and has room for all its segments."""
     for level in (FAST, MIDDLE):
-        if all(free[level, begin : end + 1].min() >= size for begin, end, size in segments):
+        if may[level] and all(free[level, begin : end + 1].min() >= size for begin, end, size in segments):
             return level
     return BACKING
 
 
-def _three_levels(array: Ints) -> Ints:
+def _three_levels(array: NDArray[T]) -> NDArray[T]:
     """Return the array with three levels in its last axis; a middle one that the chip has not is 0 and never used."""
     if array.shape[-1] == LEVELS:
         return array
-    wide = np.zeros((*array.shape[:-1], LEVELS), dtype=np.int64)
+    wide = np.zeros((*array.shape[:-1], LEVELS), dtype=array.dtype)
     wide[..., FAST], wide[..., BACKING] = array[..., 0], array[..., -1]
     return wide

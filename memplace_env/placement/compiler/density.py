@@ -119,8 +119,9 @@ def fastest_plan(task: Task, plans: list[MemoryPlan]) -> MemoryPlan:
 
 def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64], in_place: bool) -> Ints:
     """Return `level` int[K] with tensors of a score above 0 moved from the backing memory to the level `fast`."""
-    gains = np.flatnonzero(task.allowed[:, fast] & task.program.is_placeable & (level == task.backing) & (score > 0))
-    room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
+    can = task.program.is_placeable & task.allowed[:, fast]
+    gains = np.flatnonzero(can & (level == task.backing) & (score > 0))
+    room = task.room_bytes(fast)[:-1]
     order = gains[np.argsort(-score[gains], kind="stable")]
     pairs = pairs_of_tensors(task.program, in_place)
     return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes, pairs), fast, level)

@@ -41,6 +41,11 @@ def native_plan(task: Task) -> MemoryPlan:
     return plan
 
 
+def at_home(task: Task, plan: MemoryPlan) -> MemoryPlan:
+    """Return the plan, or native's if it leaves tensors in the backing memory that may not lie there."""
+    return native_plan(task) if len(task.homeless(plan)) else plan
+
+
 @derived
 def native_report(task: Task) -> Report:
     """Return the report of native's plan, the baseline of all speed-ups."""
@@ -72,11 +77,11 @@ def all_fastest(task: Task) -> MemoryPlan:
 @derived
 def all_backing(task: Task) -> MemoryPlan:
     """Leave everything in the backing memory, or in the slowest that may hold it."""
-    if task.must_leave.any():
-        slowest = task.backing - task.allowed[:, ::-1].argmax(axis=1)
-        return place_levels(task, slowest, "all-results-first").plan
     tensors = task.program.num_tensors
-    return plan_of_levels(task, np.full(tensors, task.backing), np.zeros(tensors, dtype=np.int64))
+    levels = np.full(tensors, task.backing)
+    if task.must_leave.any():
+        return place_levels(task, levels, "all-results-first").plan
+    return plan_of_levels(task, levels, np.zeros(tensors, dtype=np.int64))
 
 
 @derived

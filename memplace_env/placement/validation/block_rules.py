@@ -97,7 +97,8 @@ def broken_roles(task: Task, plan: MemoryPlan) -> list[Violation]:
         )
         for row in np.flatnonzero(offset % program.alignment)[:MOST]
     ]
-    behind = np.unique(program.use_tensor[plan.use_level == task.backing])
+    copied, target = plan.transfers.T[[0, 2]]
+    behind = np.union1d(program.use_tensor[plan.use_level == task.backing], copied[target == task.backing])
     there = np.concatenate([np.stack([tensor, level], 1), np.stack([behind, np.full_like(behind, task.backing)], 1)])
     for one, where in there[~task.allowed[there[:, 0], there[:, 1]]][:MOST].tolist():
         message = f"{named(program, one)} may not lie in {levels[where].name}."

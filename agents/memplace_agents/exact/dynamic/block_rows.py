@@ -60,12 +60,16 @@ def _rising(draft: Draft, first: Ints, length: Ints) -> None:
 
 
 def add_data(draft: Draft) -> None:
-    """Add rows: one level serves a use; a result of a fast level is in the backing memory as far as it was sent."""
+    """Add rows: one level serves a use, a fast one where the backing memory may not hold the tensor; and a result of a
+    fast level is in the backing memory as far as it was sent.
+    """
     program, columns, rows = draft.program, draft.columns, draft.rows
     several = np.flatnonzero((columns.fast >= 0).sum(axis=1) > 1)
     row = rows.new(len(several), -1)
     for level in draft.levels:
         rows.add(row, columns.fast[several, level], -1)
+    must = np.flatnonzero(draft.task.must_leave[program.use_tensor])
+    rows.add(rows.new(len(must), 1)[:, None], columns.fast[must])
     # A use that no fast level serves needs the whole result in the backing memory by the op before.
     reads = np.flatnonzero((program.producer[program.use_tensor] >= 0) & ~program.use_is_result)
     row = _saved(draft, program.use_tensor[reads], program.use_op[reads] - 1, 0)

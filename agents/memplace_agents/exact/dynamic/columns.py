@@ -18,9 +18,9 @@ class Uses(NamedTuple):
         before: int64[U], the previous use of the same tensor, -1 for its first.
         after: int64[U], the next one, -1 for its last.
         valid: int64[K], first op during which the backing memory can hold the tensor at all: 0 for weights and inputs,
-            the op after its producer else.
+            the op after its producer else, T for results that it may not hold.
         sent_by: int64[K], last op during which writing a result back is of any use: T for graph outputs, the op before
-            its last use for others; -1 for weights and inputs.
+            its last use for others; -1 for weights, inputs and results that the backing memory may not hold.
         first, last: int64[K], its first and last use.
     """
 
@@ -49,7 +49,9 @@ def uses_of(task: Task) -> Uses:
     is_result = program.producer >= 0
     output = program.tensor_kind == TensorKind.OUTPUT
     sent_by = np.where(is_result, np.where(output, program.num_ops, program.use_op[last] - 1), -1)
-    return Uses(before, after, program.producer + 1, sent_by, first, last)
+    valid, never = program.producer + 1, is_result & task.must_leave
+    valid[never], sent_by[never] = program.num_ops, -1
+    return Uses(before, after, valid, sent_by, first, last)
 
 
 class Columns(NamedTuple):
@@ -102,8 +104,7 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     program, costs, backing = task.program, task.costs, task.backing
     tensor, op = program.use_tensor, program.use_op
     weight = program.tensor_kind == TensorKind.WEIGHT
-    capacity = task.capacities[:-1]
-    can = program.tensor_bytes[:, None] <= capacity
+    can = task.allowed[:, :-1] & (program.tensor_bytes[:, None] <= task.capacities[:-1])
     resident = can & weight[:, None] & (not task.streams_weights)
     result = program.use_is_result[:, None]
     stays = can[tensor] & (uses.before >= 0)[:, None]

@@ -11,6 +11,8 @@ from memplace_agents.exact.dynamic.detail import Detail, WeighedRow
 from memplace_agents.exact.highs import LATENCY
 from memplace_agents.exact.rows import RowBuilder
 from memplace_env.machine.costs import op_times
+from memplace_env.placement.compiler import native_report
+from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
@@ -19,7 +21,7 @@ class Draft:
     """The unfinished program.
 
     Attributes:
-        task, program, costs: the problem.
+        task, program, costs: the problem; costs are those without penalties, see `roles`.
         detail: parts that are modelled by integers.
         uses, columns: times of the tensors, and the columns of the decisions.
         levels: the fast levels.
@@ -29,12 +31,12 @@ class Draft:
         total: number of columns so far.
         switches: binary columns among those that were added.
         unit: picoseconds of one unit.
-        longest: latency with everything in the backing memory, in units.
+        longest: latency with everything in the backing memory, or native's where that may not be, in units.
     """
 
     def __init__(self, task: Task, detail: Detail) -> None:
         self.task, self.detail, self.uses = task, detail, uses_of(task)
-        self.program, self.costs = task.program, task.costs
+        self.program, self.costs = task.program, without_penalties(task.costs, task.program, task.allowed)
         self.columns = number_columns(task, self.uses, detail.window(task, self.uses))
         self.levels, self.rows = range(task.backing), RowBuilder()
         self.total, self.op = self.columns.total, [self.columns.op]
@@ -43,6 +45,8 @@ class Draft:
         used = np.zeros((self.program.num_ops, task.backing + 1), dtype=np.int64)
         np.add.at(used[:, -1], self.program.use_op, self.costs.use_ps[:, -1])
         longest = float(op_times(self.costs, used).op_ps.sum())
+        if task.must_leave.any():
+            longest = float(native_report(task).latency_ps)
         self.unit = max(longest / LATENCY, 1.0)
         self.longest = longest / self.unit
 

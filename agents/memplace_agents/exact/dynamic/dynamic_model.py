@@ -4,7 +4,8 @@ Time is cut into ops. With the columns of `columns.Columns`, u_0 < u_1 < ... the
 anything does), in each fast level l:
 
     a block       here[u] = stay[u] + copied[u] at the end of the op before u,   stay[u_i] <= here[u_{i-1}]
-    its use       is served from one level at most, which has a block; from the backing memory if from none
+    its use       is served from one level at most, which has a block; from the backing memory if from none; from one
+                  where the backing memory may not hold the tensor
     its data      sent at the end <= here[u_0], equal for graph outputs; a result that is made in a fast level is in the
                   backing memory as far as it has been sent: neither reads from there nor copies get ahead of that
     room          in each op, blocks that stay or are used, copies on their way in (whole blocks, of which a linear
@@ -101,7 +102,8 @@ def build(task: Task, detail: Detail = Detail()) -> DynamicModel:  # noqa: B008
     cost, lower, upper = np.zeros(total), np.zeros(total), np.ones(total)
     cost[columns.time] = 1
     lower[columns.time[:-1]] = (task.costs.compute_ps + task.costs.overhead_ps) / draft.unit
-    # A best plan takes no longer than one with everything in the backing memory, so none of its ops and waits does.
+    # A best plan takes no longer than one with everything in the backing memory, or native's where that cannot be, so
+    # none of its ops and waits does.
     # `dual_bound` needs such finite bounds.
     for part in (columns.time, columns.spare, columns.bank):
         upper[part[part >= 0]] = draft.longest

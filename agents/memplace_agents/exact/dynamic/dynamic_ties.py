@@ -14,6 +14,7 @@ from memplace_agents.exact.highs import LinearProgram, solve, uninterrupted
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
 from memplace_agents.search.evaluator import Evaluator
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.simulator import backing_port_ps
 
 
@@ -69,7 +70,7 @@ class DynamicTies:
 def port_program(model: DynamicModel) -> LinearProgram:
     """Return the program that minimises the time for which uses and copies keep the backing memory's port busy."""
     task, columns, unit = model.task, model.columns, model.unit_ps
-    costs, backing = task.costs, task.backing
+    costs, backing = without_penalties(task.costs, task.program, task.allowed), task.backing
     cost = np.zeros(len(model.program.cost))
     # A use adds the backing memory's time unless a fast level serves it; a copy counts by its share at its end.
     for level in range(backing):

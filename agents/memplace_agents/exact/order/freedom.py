@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import AgentError
+from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Tiled, costs_of, resolve_cost_model
 from memplace_env.machine.costs.cost_model import BUILT_IN
 from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.roles import with_penalties
 from memplace_env.placement.task import Task
+from memplace_env.program.blocks import inner_ops
 from memplace_env.program.program import Ints, TensorKind
 from memplace_env.program.reordering import dependences
 from memplace_env.program.slicing import cuts_of
@@ -78,10 +81,21 @@ def freedom_of(task: Task) -> Freedom:
 def in_order(task: Task, order: Ints) -> Task:
     """Return the task with its ops in an order int64[T], and costs made anew; `freedom_of` says for which tasks."""
     program = task.program
-    other = resolve_task(program.whole, task.accelerator, costs=_model(task), slices=cuts_of(program), order=order)
-    own = np.array(task.settings.get("order", range(program.num_ops)))[order].tolist()
+    cuts, inner = cuts_of(program), inner_ops(program)
+    other = resolve_task(
+        program.whole,
+        task.accelerator,
+        costs=_model(task),
+        slices=cuts,
+        order=order,
+        alignment=program.alignment,
+        io_level=task.settings.get("io_level", BACKING),
+        pins=task.settings.get("pins"),
+    )
+    file_order = list(range(inner.stop - inner.start))  # the ends of `blocks.with_ends` are in no file
+    own = np.array(task.settings.get("order", file_order))[order[inner] - inner.start].tolist()
     settings = {**task.settings, "order": own}
-    if own == list(range(program.num_ops)):
+    if own == file_order:
         del settings["order"]
     return Task(other.program, task.accelerator, other.costs, None, settings, other.whole_costs)
 
@@ -100,6 +114,8 @@ def _reserved(task: Task) -> tuple[Ints, Ints]:
     name, program, chip = _model(task), task.program.whole, task.accelerator
     costs = task.costs if task.whole_costs is None else task.whole_costs
     made = costs_of(resolve_cost_model(name), program, chip) if name in BUILT_IN else None
+    if made is not None and task.whole_costs is None:
+        made = with_penalties(made, program, task.allowed)
     if (
         task.is_black_box
         or made is None

@@ -168,7 +168,8 @@ class _Builder:
         self.rows.add(row, x[stays & stands], -size[stays & stands])
         alive = [table & (stands & ~stays) for table in (freedom.always, freedom.maybe & self.paired)]
         most = size * self.members
-        kept = np.minimum(freedom.least, capacity) * (CAPACITY / capacity) if level == 0 else np.zeros(len(alive[0]))
+        least = freedom.least // task.program.alignment * task.program.alignment
+        kept = np.minimum(least, capacity) * (CAPACITY / capacity) if level == 0 else np.zeros(len(alive[0]))
         full = (alive[0] | alive[1]) @ most + most[stays & stands].sum() + kept > CAPACITY
         saved = self._in_place(level, full)
         for op in np.flatnonzero(full).tolist():

@@ -16,6 +16,7 @@ from memplace_agents.exact.proving_search import Claim
 from memplace_agents.optimality import OPTIMAL_GAP
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.solution import Solution
+from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler.placing_order import move_costs
@@ -183,7 +184,10 @@ class _Search:
         """Let the exact agent plan in an order, and keep what is faster."""
         if (order == np.arange(len(order))).all() or (self._left is not None and self._left <= 0):
             return
-        solution = self._exact(in_order(self.task, order), share)
+        try:
+            solution = self._exact(in_order(self.task, order), share)
+        except AcceleratorError:  # native finds no place for what must have one
+            return
         assert solution.report is not None
         assert self.best.report is not None
         if solution.report.latency_ps < self.best.report.latency_ps:

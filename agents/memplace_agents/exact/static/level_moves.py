@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.clock import SEED, Clock
+from memplace_env._lib.units import round_up
 from memplace_env.machine.costs.op_time_kernels import used_by_level, without_useless
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import evaluate_assignments
@@ -49,8 +50,8 @@ def lives(task: Task, level: Ints) -> Lives:
     Streamed weights get the shortest copies that no op waits for; a weight whose copy would delay an op is left in the
     backing memory.
     """
-    # All tensors at once and the most that an op reserves fit into this many bytes.
-    room = int(task.program.tensor_bytes.sum() + task.costs.reserved_bytes.max())
+    # All tensors at once and the most that an op reserves fit into this many bytes, in whole units of the alignment.
+    room = int(task.program.tensor_bytes.sum() + round_up(task.costs.reserved_bytes.max(), task.program.alignment))
     levels = tuple(replace(memory, capacity_bytes=room) for memory in task.accelerator.levels)
     plan = place_levels(replace(task, accelerator=replace(task.accelerator, levels=levels)), level).plan
     fields = np.full((4, task.program.num_tensors), -1)

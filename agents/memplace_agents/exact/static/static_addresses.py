@@ -10,7 +10,7 @@ from memplace_agents.exact.address_search import Conflict, pack
 from memplace_agents.exact.chains import pack_chains
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.static.level_moves import Lives, lives, released
-from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler import at_home, place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.compiler.placing_order import ORDERS
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -40,8 +40,8 @@ def placed(task: Task, level: Ints, clock: Clock) -> Placed:
     blocks = lives(task, level)
     offset, conflicts = offsets(task, blocks, clock)
     if conflicts:
-        return Placed([plan for plan, _ in compiled], conflicts)
-    return Placed([plan_of_levels(task, blocks.level, offset, blocks.copy_start)], [])
+        return Placed([at_home(task, plan) for plan, _ in compiled], conflicts)
+    return Placed([at_home(task, plan_of_levels(task, blocks.level, offset, blocks.copy_start))], [])
 
 
 def offsets(task: Task, blocks: Lives, clock: Clock | None = None) -> tuple[Ints, list[Conflict]]:

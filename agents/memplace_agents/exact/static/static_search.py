@@ -18,7 +18,7 @@ from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.threads import cached_property
-from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler import at_home, place_levels
 from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.program.program import Ints
@@ -140,7 +140,7 @@ class StaticSearch(ProvingSearch):
             clock=self._clock.part(np.inf, SOLVER_SHARE),
         )
         self.evaluator.spend(count)
-        self._offer(place_levels(self.task, level).plan)
+        self._offer(at_home(self.task, place_levels(self.task, level).plan))
 
 
 def _bound(claim: Claim) -> int:
