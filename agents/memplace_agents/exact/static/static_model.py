@@ -326,13 +326,19 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
         points = _maximal(*both) if len(others) else np.zeros(1, dtype=np.int64)
         points = np.union1d(points[~np.isin(points // 2, given[:, 2])], 2 * given[:, 2])
         reserved = np.zeros_like(points)
-    live = (begin <= points[:, None]) & (end >= points[:, None])
+    # Each tensor is live at a stretch of points: a matrix of both would have a billion entries for 10,000 ops.
+    since, until = np.searchsorted(points, begin), np.searchsorted(points, end, side="right")
     most = program.tensor_bytes * columns.members
-    full = live @ most[others] + most[weights].sum() + reserved > capacity
-    live, reserved = live[full], reserved[full]
-    row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
-    rows.add(row, np.full(len(live), columns.held[level]), -1)
-    rows.add(row[:, None], np.where(live, columns.x[others, level], -1), -size[others])
+    held = np.zeros(len(points) + 1, dtype=np.int64)
+    np.add.at(held, since, most[others])
+    np.subtract.at(held, until, most[others])
+    full = held[:-1].cumsum() + most[weights].sum() + reserved > capacity
+    row = rows.new(int(full.sum()), reserved[full] * (CAPACITY / capacity) - CAPACITY)
+    rows.add(row, np.full(len(row), columns.held[level]), -1)
+    number = np.append(0, full.cumsum())
+    count = number[until] - number[since]
+    at = np.arange(count.sum()) + np.repeat(number[since] - count.cumsum() + count, count)
+    rows.add(row[at], np.repeat(columns.x[others, level], count), np.repeat(-size[others], count))
     rows.add(row[np.searchsorted(points[full], 2 * given[:, 2])], column, size[given[:, 0]])
 
 
@@ -356,9 +362,7 @@ def _maximal(first: Ints, last: Ints) -> Ints:
     A set at the start of one interval is maximal iff some member ends before the next one starts.
     """
     starts = np.unique(first)
-    live = (first <= starts[:, None]) & (last >= starts[:, None])
-    following = np.append(starts[1:], np.iinfo(np.int64).max)
-    return starts[(live & (last < following[:, None])).any(axis=1)]
+    return starts[np.unique(np.searchsorted(starts, last, side="right") - 1)]
 
 
 def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:
