@@ -43,7 +43,7 @@ and the capacity row of op t counts bytes_k g[k, r, l] less.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,6 +56,9 @@ from memplace_env.machine.costs import Costs
 from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
+
+MOST_ENTRIES: Final = 1_000_000
+"""Most entries of a matrix for branch and bound: with more, its first node takes minutes and gigabytes. Our choice."""
 
 
 class StaticModel(NamedTuple):
@@ -162,6 +165,11 @@ def build(task: Task, *, ordered: bool = True) -> StaticModel:
         unit_ps=unit,
         overhead_ps=int(costs.overhead_ps.sum()),
     )
+
+
+def is_large(model: StaticModel) -> bool:
+    """Return whether only the relaxed program can be solved, see `MOST_ENTRIES`."""
+    return bool(model.program.matrix.nnz > MOST_ENTRIES)
 
 
 def lifetimes(task: Task) -> tuple[Ints, Ints]:
