@@ -8,6 +8,7 @@ from pathlib import Path
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.cross_entropy import CrossEntropy
 from memplace_agents.exact import Exact, break_ties
+from memplace_agents.exact.static.level_moves import affordable
 from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.rule_agents import BestRule
 from memplace_agents.search.agent import Agent
@@ -43,9 +44,15 @@ class Auto(Agent[OneShotEvaluator]):
             Stage(BestRule(), only_if="provable"),
             Stage(self._exact, 0.9, only_if="provable", proof=True),
             Stage(Calibrated(), only_if="measured"),
-            Stage(LocalSearch()),
+            Stage(LocalSearch(), _share(evaluator)),
         ]
         return run_stages(evaluator, stages, seed, break_ties if self._exact.tie_break == "backing" else None)
+
+
+def _share(evaluator: OneShotEvaluator) -> float:
+    """Return the part of the budget for a search that nothing else limits: less than all in large programs."""
+    most = affordable(evaluator.env.task) if evaluator.seconds_left is None else evaluator.budget
+    return min(1.0, most / evaluator.budget)
 
 
 class Portfolio(Agent[GameEvaluator]):

@@ -94,8 +94,11 @@ class MemoryPlan:
         """
         if not len(program.handovers):
             return []
-        places = self.allocations[:, [0, 1, 2, 4]].tolist(), self.allocations[:, :4].tolist()
-        by_end, by_start = ({tuple(place): row for row, place in enumerate(rows)} for rows in places)
+        ends = np.column_stack([self.allocations[:, [0, 1, 2, 4]], np.arange(len(self.allocations))])
+        ends = ends[np.isin(ends[:, 0], program.handovers[:, 0])]
+        starts = np.column_stack([self.allocations[:, :4], np.arange(len(self.allocations))])
+        starts = starts[np.isin(starts[:, 0], program.handovers[:, 1])]
+        by_end, by_start = ({(*place,): row for *place, row in rows.tolist()} for rows in (ends, starts))
         given: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for tensor, level, offset, end in by_end:
             given.setdefault((tensor, end), []).append((level, offset))
@@ -109,9 +112,8 @@ class MemoryPlan:
     def shared_bytes(self, program: Program, levels: int) -> Ints:
         """Return int64[T + 1, levels], bytes that an operand and a result share during each op, see `handed_over`."""
         shared = np.zeros((program.num_ops + 1, levels), dtype=np.int64)
-        for _, row in self.handed_over(program):
-            tensor, level, _, op, _ = self.allocations[row].tolist()
-            shared[op, level] += program.tensor_bytes[tensor]
+        rows = self.allocations[[row for _, row in self.handed_over(program)]]
+        np.add.at(shared, (rows[:, 3], rows[:, 1]), program.tensor_bytes[rows[:, 0]])
         return shared
 
     def prefetch_windows(self) -> dict[tuple[int, int], list[tuple[int, int]]]:

@@ -42,8 +42,9 @@ def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs
 def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
     """Draw inputs from a seed.
 
-    Floating-point numbers are normal; indices are valid in every table that they select rows of; other integers are
-    random bits if they have one byte, else masks, as both may be masks or indices.
+    Floating-point numbers are normal; inputs of a single one ascend, as the lower end of a range comes first. Indices
+    are valid in every table that they select rows of; other integers are random bits if they have one byte, else masks,
+    as both may be masks or indices.
 
     Args:
         source: the model.
@@ -63,7 +64,11 @@ def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
             drawn[name] = _mask(shape, dtype, rng)
         else:
             drawn[name] = rng.standard_normal(shape, dtype=np.float32).astype(dtype)
-    return drawn
+    single = [
+        name for name in source.values if name in drawn and drawn[name].size == 1 and drawn[name].dtype.kind == "f"
+    ]
+    ascending = sorted((drawn[name] for name in single), key=np.ndarray.item)
+    return drawn | {name: array.reshape(drawn[name].shape) for name, array in zip(single, ascending, strict=True)}
 
 
 def read_inputs(source: Source, names: Iterable[str], path: str | os.PathLike[str]) -> Arrays:

@@ -32,9 +32,9 @@ class Constants:
     """The contents of a model's constants, each computed once.
 
     Weights that the file lacks are drawn: initialisers whose bytes are in a missing file, and a `ConstantOfShape` of
-    zeros with more than one element, as the zoo stores its weights. Their standard deviation is the square root of
-    1 / fan-in, so that products keep the size of their operands and no softmax saturates. Integers are
-    quantised weights, indices into tables, or small.
+    zeros with more than one element into which nothing is scattered, as the zoo stores its weights. Their standard
+    deviation is the square root of 1 / fan-in, so that products keep the size of their operands and no softmax
+    saturates. Integers are quantised weights, indices into tables, or small.
 
     Args:
         source: the model.
@@ -51,6 +51,7 @@ class Constants:
             (name, node.op_type, at) for node in source.distinct_nodes for at, name in enumerate(node.input)
         }
         self._quantised = {name for name, kind, at in self._readers if (kind, at) in _QUANTISED}
+        self._written = {name for name, kind, at in self._readers if kind.startswith("Scatter") and at == 0}
         self._selected = selected_rows(source)
         self._near_one = {
             name for name, kind, at in self._readers if (kind, at) in _AROUND_ONE or (kind[-13:], at) == _SCALE
@@ -119,7 +120,7 @@ class Constants:
 
     def _is_placeholder(self, name: str, node: NodeProto) -> bool:
         """Return whether a node is the placeholder of a weight whose bytes were left out."""
-        if node.op_type != "ConstantOfShape" or self._source.dtype(name).kind not in "fV":
+        if node.op_type != "ConstantOfShape" or self._source.dtype(name).kind not in "fV" or name in self._written:
             return False
         fill = numpy_helper.to_array(node.attribute[0].t) if node.attribute else np.zeros(1, np.float32)
         several = self._source.value(name).elements > 1 or name in self._near_one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import SupportsIndex
@@ -89,7 +89,9 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
         raise ExecutionError(f"ONNX Runtime cannot execute {source.file.name} as a whole: {error}.") from error
     seconds = time.perf_counter() - began
     expected = {name: np.asarray(array, order="C") for name, array in zip(wanted, arrays, strict=True)}
-    _check_finite(source, expected)
+    _check_finite(
+        source, expected, lambda name: [read for read in plain_model(source, [name], constants).inputs if read in given]
+    )
     expected |= {port.name: given[port.name] for model in ops if model.session is None for port in model.results}
     own_inputs = {tensor: given[source.program.tensor_value[tensor]] for tensor in source.tensors(TensorKind.INPUT)}
     return Network(source, tuple(ops), tail, weights, own_inputs, expected, constants.drawn, seconds)
@@ -119,14 +121,18 @@ def _stored_as(source: Source, ops: list[OpModel], tensor: int) -> str:
     return next(port.name for port in first.operands if port.tensor == tensor)
 
 
-def _check_finite(source: Source, expected: Mapping[str, Array]) -> None:
-    """Refuse NaN, which would hide faults, and infinite outputs; inner values may be infinite, as masks are."""
+def _check_finite(source: Source, expected: Mapping[str, Array], inputs_of: Callable[[str], Sequence[str]]) -> None:
+    """Refuse NaN, which would hide faults, and infinite outputs; inner values may be infinite, as masks are.
+
+    The message names the inputs that the number comes from, as those drawn may be of no use to the network.
+    """
     for name, array in expected.items():
         if array.dtype.kind not in "fV":
             continue
         numbers = array.astype(np.float32) if array.dtype.kind == "V" else array
         if np.isnan(numbers).any() or (name in source.outputs and not np.isfinite(numbers).all()):
+            which = " and ".join(map(repr, inputs_of(name))) or "weights that the file has"
             raise ExecutionError(
                 f"{source.file.name} gives numbers that are not finite in {name!r} in a plain run, which would hide "
-                "faults; pass another seed or inputs of your own."
+                f"faults; pass another seed, or numbers of the usual size for {which} with --inputs."
             )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner, numpy_helper
+from onnx import GraphProto, NodeProto, OperatorSetIdProto, TensorProto, helper, inliner, numpy_helper
 
 from memplace_env._lib.errors import ExecutionError, WorkloadError
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
 from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.frontends.onnx import inferred_graph
-from memplace_env.program.lowering.graph_values import Value, deployed_bits, type_name
-from memplace_env.program.model_file import as_written, format_of, read_bytes
+from memplace_env.program.frontends.onnx.control_flow import inlined_branch
+from memplace_env.program.lowering.graph_values import Value, as_bool, deployed_bits, type_name
+from memplace_env.program.lowering.node_graph import BehindConv, Node
+from memplace_env.program.model_file import Meter, as_written, format_of, read_bytes
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.reordering import reordered
 
@@ -122,27 +124,80 @@ def source_of(task: Task) -> Source:
     dims = onnx_dims(workload, given["batch"], settings.get("dims"))
     graph = inferred_graph(file, dims=dims, **given)
     model = _model(file)
-    nodes = {name: node for node in model.graph.node for name in node.output if name}
+    nodes, initializers = _settled(model.graph, graph.values)
     names = {}
     for node in graph.nodes:
         first = next(filter(None, node.outputs), "")
         names[first] = node.name
         if not first or (first not in nodes and not graph.values[first].constant):
             raise ExecutionError(
-                f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) comes from the branch of "
-                "an If, from a loop or from a sequence; export the model without them."
+                f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) belongs to an If that "
+                "the data decide, to a loop or to a sequence; settle it with --value, or export the model without it."
             )
         if node.operator.random:
             raise ExecutionError(
                 f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) draws random numbers, so "
                 "no two runs agree; export the model without it."
             )
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    stored = {tensor.name: tensor for tensor in initializers}
     stored |= {
         name: numpy_helper.from_array(np.asarray(graph.values[name].data), name) for name in given["values"] or {}
     }
     opsets = tuple(model.opset_import)
-    return Source(file, program.whole, graph.values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
+    values = dict(graph.values)
+    _add_biases(program.whole, graph.nodes, values, nodes)
+    return Source(file, program.whole, values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
+
+
+def _settled(graph: GraphProto, values: Mapping[str, Value]) -> tuple[dict[str, NodeProto], list[TensorProto]]:
+    """Return the nodes by their outputs, and the initialisers, with the branches of settled `If` nodes in their place.
+
+    Args:
+        graph: the model's graph, in which no value has two nodes.
+        values: what is known of its values.
+    """
+    nodes, initializers, meter = {}, list(graph.initializer), Meter()
+    waiting = list(reversed(graph.node))
+    while waiting:
+        node = waiting.pop()
+        condition = values.get(node.input[0]) if node.op_type == "If" else None
+        taken = None if condition is None else as_bool(condition.data)
+        if taken is None:
+            nodes |= {name: node for name in node.output if name}
+        else:
+            stored, inner = inlined_branch(node, taken, meter)
+            initializers += stored
+            waiting += reversed(inner)
+    return nodes, initializers
+
+
+def _add_biases(program: Program, order: Iterable[Node], values: dict[str, Value], nodes: dict[str, NodeProto]) -> None:
+    """Add the biases that fusion made of single numbers: a value per channel, which the node reads in their place.
+
+    Args:
+        program: the program.
+        order: the nodes in execution order.
+        values: what is known of the file's values; gets the biases.
+        nodes: nodes by their outputs; gets copies of those that read a bias.
+    """
+    shifts = BehindConv.SHIFT | BehindConv.NORMALISATION
+    shifting = [node for node in order if node.operator.behind_conv & shifts]
+    reads = ((op, program.tensor_value[tensor]) for op in range(program.num_ops) for tensor in program.operands(op))
+    for op, bias in ((op, name) for op, name in reads if name not in values):
+        node = next((node for node in shifting if node.name in program.op_nodes[op]), None)
+        name = next((name for name in node.inputs if name and _is_number(values[name])), None) if node else None
+        if node is None or name is None:  # a normalisation has its shift in the file
+            continue
+        (result,) = node.outputs
+        shape = (values[result].shape[1], *(1 for _ in values[result].shape[2:]))
+        values[bias] = replace(values[name], shape=shape, data=np.full(shape, values[name].data))
+        nodes[result] = helper.make_node(
+            node.operator.name, [{name: bias}.get(each, each) for each in node.inputs], [result]
+        )
+
+
+def _is_number(value: Value) -> bool:
+    return value.constant and value.elements == 1 and value.data is not None
 
 
 def _model(file: str | os.PathLike[str]) -> onnx.ModelProto:

@@ -253,10 +253,12 @@ def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
             what = f"transfer {row} of {named(program, copied)} ends at op {last}"
             message = f"{what}, but {named(program, output)} takes its place at op {replaced_at[copied]}."
             broken.append(Violation("alias", message))
+    copies: dict[tuple[int, int], list[int]] = {}
+    for row, (tensor, level) in enumerate(plan.transfers[:, :2].tolist()):
+        copies.setdefault((tensor, level), []).append(row)
     for given, taken in plan.handed_over(program):
         (operand, level, _, _, op), result = plan.allocations[given].tolist(), plan.allocations[taken, 0]
-        late = (plan.transfers[:, :2] == (operand, level)).all(axis=1) & (plan.transfers[:, 4] >= op)
-        for row in np.flatnonzero(late).tolist():
+        for row in (row for row in copies.get((operand, level), ()) if plan.transfers[row, 4] >= op):
             what = f"transfer {row} of {named(program, operand)} ends at op {plan.transfers[row, 4]}"
             message = f"{what}, but {named(program, result)} takes its place at op {op}."
             broken.append(Violation("alias", message))

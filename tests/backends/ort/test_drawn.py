@@ -39,6 +39,35 @@ def test_inputs_of_any_rank(tmp_path):
     assert all((array == 1).all() for array in network.inputs.values())
 
 
+def test_single_numbers_ascend(tmp_path):
+    """The end of a range that a file names first is the lower one, whatever the seed."""
+    nodes = [
+        helper.make_node("Sub", ["most", "least"], ["room"], "room"),
+        helper.make_node("Sqrt", ["room"], ["root"], "root"),
+        helper.make_node("Mul", ["x", "root"], ["y"], "product"),
+    ]
+    inputs = {"x": (FLOAT, [4]), "least": (FLOAT, []), "most": (FLOAT, [1])}
+    path = written(tmp_path / "m.onnx", nodes, inputs, {"y": (FLOAT, [4])}, {})
+    for seed in range(8):
+        network = Executor(task_of(path), seed=seed)._network
+        given = named(network, network.inputs)
+        assert float(given["least"]) < float(given["most"][0])
+
+
+def test_zeros_that_numbers_are_scattered_into(tmp_path):
+    """They are no place of a lost weight, so the root of their sum with positive numbers is finite."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"], "zeros"),
+        helper.make_node("ScatterElements", ["zeros", "rows", "ones"], ["w"], "scatter"),
+        helper.make_node("Sqrt", ["w"], ["root"], "root"),
+        helper.make_node("Mul", ["x", "root"], ["y"], "product"),
+    ]
+    constants = {"shape": np.array([99]), "rows": np.array([1, 5]), "ones": np.ones(2, np.float32)}
+    path = written(tmp_path / "m.onnx", nodes, {"x": (FLOAT, [99])}, {"y": (FLOAT, [99])}, constants)
+    network = network_of(path)
+    assert network.drawn == 0
+
+
 @pytest.fixture
 def drawn(tmp_path):
     """Constants of a quantised model, whose weights are lost."""

@@ -8,12 +8,12 @@ import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from memplace_env._lib.errors import ExecutionError, PlanError
 from memplace_env.backends.ort import CopyMoment, Executor
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.validation import violations
@@ -347,3 +347,46 @@ def test_no_valid_plan_gives_wrong_results(executors, seed, copies, game):
 def test_a_network_of_the_zoo():
     executor = Executor(resolve_task("ResNet18", "ethos-u65"))
     assert all(executor.run(plan, copies=copies).right for plan in plans(executor.task) for copies in CopyMoment)
+
+
+def test_branches_that_are_settled_at_load(tmp_path):
+    """One inside the other, with constants of their own and names that both branches use."""
+
+    def branch(*nodes):
+        result = [helper.make_tensor_value_info("r", FLOAT, [2, 8])]
+        weights = [numpy_helper.from_array(np.full((8, 8), 0.25, np.float32), "w")]
+        return helper.make_graph(nodes, "branch", [], result, weights)
+
+    node = helper.make_node
+    inner = branch(node("MatMul", ["x", "w"], ["a"], "product"), node("Relu", ["a"], ["r"], "relu"))
+    other = branch(node("Sqrt", ["x"], ["r"], "root"))
+    outer = branch(node("If", ["yes"], ["r"], "inner", then_branch=inner, else_branch=other))
+    nodes = [
+        node("If", ["yes"], ["c"], "outer", then_branch=outer, else_branch=other),
+        node("Add", ["c", "x"], ["y"], "sum"),
+    ]
+    inputs, outputs = {"x": (FLOAT, [2, 8])}, {"y": (FLOAT, [2, 8])}
+    executor = Executor(task_of(written(tmp_path / "m.onnx", nodes, inputs, outputs, {"yes": np.array(True)})))
+    assert set(executor.task.program.op_nodes) == {("product",), ("relu",), ("sum",)}
+    assert executor.run(native_plan(executor.task)).right
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("op_type", ["Add", "Sub"])
+@pytest.mark.parametrize("behind", [0, 1])
+def test_biases_that_fusion_makes_of_single_numbers(tmp_path, op_type, behind, rank):
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv"),
+        node("Mul", ["c", "two"], ["m"], "scale"),
+        node(op_type, ["m", "two"] if behind else ["two", "m"], ["s"], "shift"),
+        node("Relu", ["s"], ["y"], "relu"),
+    ]
+    constants = {"w": np.ones((3, 2, *[1] * rank), np.float32), "two": np.float32(2)}
+    shape = [1, 2, *[4] * rank]
+    path = written(tmp_path / "m.onnx", nodes, {"x": (FLOAT, shape)}, {"y": (FLOAT, [1, 3, *[4] * rank])}, constants)
+    task = task_of(path)
+    assert task.program.op_nodes == (("conv", "scale", "shift", "relu"),)
+    executor = Executor(task)
+    assert any(np.array_equal(array.reshape(-1), [2, 2, 2]) for array in executor._network.weights.values())
+    assert executor.run(native_plan(task)).right

@@ -20,8 +20,18 @@ CHUNK = 64
 """Number of moves that `descend` tries at once."""
 USE_S = 5e-8
 """Seconds to compile a plan for each use of a tensor, for the clock; measured roughly."""
+LARGE_USES, LIFE_S, LARGE_S = 20_000, 2e-8, 3.0
+"""Uses from which on the compiled plans of a search are limited: it then takes minutes. Seconds to compile a plan for
+each op that each tensor lives through, measured roughly, and seconds for all plans together; our choice."""
 PATIENCE = 4
 """Number of rounds through all moves without a gain after which `descend` stops."""
+
+
+def affordable(task: Task) -> int:
+    """Return the most plans that a search compiles without a limit of its caller's, by `LARGE_S` in large programs."""
+    program = task.program
+    lives = int((program.live_end - program.live_start + 1).sum())
+    return np.iinfo(np.int64).max if program.num_uses < LARGE_USES else max(int(LARGE_S / (LIFE_S * lives)), CHUNK)
 
 
 class Lives(NamedTuple):

@@ -43,7 +43,7 @@ and the capacity row of op t counts bytes_k g[k, r, l] less.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,6 +56,9 @@ from memplace_env.machine.costs import Costs
 from memplace_env.placement.roles import without_penalties
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
+
+MOST_ENTRIES: Final = 1_000_000
+"""Most entries of a matrix for branch and bound: with more, its first node takes minutes and gigabytes. Our choice."""
 
 
 class StaticModel(NamedTuple):
@@ -162,6 +165,11 @@ def build(task: Task, *, ordered: bool = True) -> StaticModel:
         unit_ps=unit,
         overhead_ps=int(costs.overhead_ps.sum()),
     )
+
+
+def is_large(model: StaticModel) -> bool:
+    """Return whether only the relaxed program can be solved, see `MOST_ENTRIES`."""
+    return bool(model.program.matrix.nnz > MOST_ENTRIES)
 
 
 def lifetimes(task: Task) -> tuple[Ints, Ints]:
@@ -326,13 +334,19 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
         points = _maximal(*both) if len(others) else np.zeros(1, dtype=np.int64)
         points = np.union1d(points[~np.isin(points // 2, given[:, 2])], 2 * given[:, 2])
         reserved = np.zeros_like(points)
-    live = (begin <= points[:, None]) & (end >= points[:, None])
+    # Each tensor is live at a stretch of points: a matrix of both would have a billion entries for 10,000 ops.
+    since, until = np.searchsorted(points, begin), np.searchsorted(points, end, side="right")
     most = program.tensor_bytes * columns.members
-    full = live @ most[others] + most[weights].sum() + reserved > capacity
-    live, reserved = live[full], reserved[full]
-    row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
-    rows.add(row, np.full(len(live), columns.held[level]), -1)
-    rows.add(row[:, None], np.where(live, columns.x[others, level], -1), -size[others])
+    held = np.zeros(len(points) + 1, dtype=np.int64)
+    np.add.at(held, since, most[others])
+    np.subtract.at(held, until, most[others])
+    full = held[:-1].cumsum() + most[weights].sum() + reserved > capacity
+    row = rows.new(int(full.sum()), reserved[full] * (CAPACITY / capacity) - CAPACITY)
+    rows.add(row, np.full(len(row), columns.held[level]), -1)
+    number = np.append(0, full.cumsum())
+    count = number[until] - number[since]
+    at = np.arange(count.sum()) + np.repeat(number[since] - count.cumsum() + count, count)
+    rows.add(row[at], np.repeat(columns.x[others, level], count), np.repeat(-size[others], count))
     rows.add(row[np.searchsorted(points[full], 2 * given[:, 2])], column, size[given[:, 0]])
 
 
@@ -356,9 +370,7 @@ def _maximal(first: Ints, last: Ints) -> Ints:
     A set at the start of one interval is maximal iff some member ends before the next one starts.
     """
     starts = np.unique(first)
-    live = (first <= starts[:, None]) & (last >= starts[:, None])
-    following = np.append(starts[1:], np.iinfo(np.int64).max)
-    return starts[(live & (last < following[:, None])).any(axis=1)]
+    return starts[np.unique(np.searchsorted(starts, last, side="right") - 1)]
 
 
 def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:

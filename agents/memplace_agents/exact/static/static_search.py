@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import ceil
+
 import numpy as np
 
 from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
+from memplace_agents.exact.highs import CAPACITY, relax
 from memplace_agents.exact.proving_search import Claim, ProvingSearch
 from memplace_agents.exact.static.cuts import Cut, cut, is_certain
-from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
+from memplace_agents.exact.static.level_moves import affordable, descend, without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
-from memplace_agents.exact.static.static_model import StaticModel, build
-from memplace_agents.exact.static.static_solve import solve_model
+from memplace_agents.exact.static.static_model import StaticModel, build, is_large
+from memplace_agents.exact.static.static_solve import levels_of, solve_model
 from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
@@ -67,9 +71,29 @@ class StaticSearch(ProvingSearch):
     def _prove(self) -> None:
         """Run the rounds, then the program of copies where weights are streamed."""
         self.cuts.clear()
+        if is_large(self.model):
+            self._relax()
+            return
         self._rounds()
         if not (self.closed or self._up) and self.task.streams_weights and is_tractable(self.task):
             self._hold()
+
+    def _relax(self) -> None:
+        """Bound by weak duality, and round the answer: branch and bound would not end its first node in time."""
+        model, best = self.model, self.best_ps
+        # No time of a better plan is longer than the best plan; a level's weights fit, or a row of it says so.
+        most = max(best / model.unit_ps, CAPACITY) * 1.001
+        program = replace(model.program, upper=np.minimum(model.program.upper, most))
+        clock = None if self._clock.meter.counts_work else self._clock
+        answer = relax(program, clock=clock, on_bound=lambda _: self._report_bound(0.0))
+        bound_ps = ceil(answer.bound * model.unit_ps) + model.overhead_ps if answer.duals is not None else 0
+        self._sound_ps = max(self._sound_ps, min(bound_ps, int(best)))
+        self._report_bound(0.0)
+        if answer.interrupted:
+            raise KeyboardInterrupt
+        if answer.values is not None:
+            self.level = levels_of(model, answer.values)
+            self._offer(place_levels(self.task, self.level).plan)
 
     def _rounds(self) -> None:
         """Solve, find addresses and add cuts, until the answer has addresses or repeats itself."""
@@ -136,7 +160,7 @@ class StaticSearch(ProvingSearch):
         level, count = descend(
             self.task,
             starts[latency.argmin()],
-            budget=self.evaluator.remaining - 1,
+            budget=min(self.evaluator.remaining - 1, affordable(self.task)),
             clock=self._clock.part(np.inf, SOLVER_SHARE),
         )
         self.evaluator.spend(count)

@@ -9,7 +9,7 @@ import numpy as np
 from memplace_agents.exact.highs import Floats, LinearProgram
 from memplace_agents.exact.static.cuts import Cut, cut
 from memplace_agents.exact.static.static_addresses import placed
-from memplace_agents.exact.static.static_model import StaticModel
+from memplace_agents.exact.static.static_model import StaticModel, is_large
 from memplace_agents.exact.static.static_solve import levels_of, program_of
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
 from memplace_agents.search.evaluator import OneShotEvaluator
@@ -38,8 +38,8 @@ class StaticTies:
         self.left = Remaining.of(evaluator)
 
     def run(self) -> None:
-        """Run both programs; the incumbent becomes a better plan if one is found."""
-        for whole in (False, True):
+        """Run both programs; the incumbent becomes a better plan if one is found. Large programs keep theirs."""
+        for whole in () if is_large(self.model) else (False, True):
             if not self.left.clock.up:
                 self._rounds(whole)
 

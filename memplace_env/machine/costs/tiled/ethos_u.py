@@ -73,13 +73,26 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
     """Yield tilings in which all blocks fit the buffers, a half, a quarter, until no op has a smaller block."""
     unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
-    pieces = [_pieces(program, nest, unit, op) for op in range(program.num_ops)]
-    layers = [_layer(program, nest, unit, op, count) for op, count in enumerate(pieces)]
-    choices = [least_traffic(layer, unit) for layer in layers]
-    for share in range(max(map(len, choices))):
-        chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
-        ops = [_op(program, nest, unit, *one, op) for op, one in enumerate(zip(layers, chosen, pieces, strict=True))]
-        yield _tiling(program, accelerator, nest, ops)
+    like = _like(program, nest)
+    firsts = sorted(set(like))
+    pieces = {op: _pieces(program, nest, unit, op) for op in firsts}
+    layers = {op: _layer(program, nest, unit, op, pieces[op]) for op in firsts}
+    choices = {op: least_traffic(layers[op], unit) for op in firsts}
+    for share in range(max(map(len, choices.values()))):
+        chosen = {op: choices[op][min(share, len(choices[op]) - 1)] for op in firsts}
+        ops = {op: _op(program, nest, unit, layers[op], chosen[op], pieces[op], op) for op in firsts}
+        yield _tiling(program, accelerator, nest, [ops[op] for op in like], like)
+
+
+def _like(program: Program, nest: Nests) -> list[int]:
+    """Return for each op the first one of the same type, shapes and uses: an unrolled network has thousands of them."""
+    first: dict[tuple[str | bytes, ...], int] = {}
+    kind, like = program.tensor_kind[program.use_tensor], []
+    for op in range(program.num_ops):
+        uses = slice(program.use_ptr[op], program.use_ptr[op + 1])
+        rows = program.gemm[op], program.geometry[op], program.use_bytes[uses], nest.role[uses], kind[uses]
+        like.append(first.setdefault((program.op_type[op], *(row.tobytes() for row in rows)), op))
+    return like
 
 
 def _spread(program: Program, nest: Nests) -> Nests:
@@ -184,7 +197,7 @@ def _transposes_in_plain_order(program: Program, unit: EthosU, op: int) -> bool:
     return unit.generation == "ethos-u65" and program.op_type[op] == "Transpose"
 
 
-def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
+def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op], like: list[int]) -> Tiling:
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
     compute: list[int] = []
@@ -193,6 +206,14 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
+        if (first := like[number]) < number:
+            same = slice(program.use_ptr[first], program.use_ptr[first + 1])
+            uses += uses[same]
+            compute.append(compute[first])
+            staged[owned] = staged[same]
+            for each in (reserved, restreamed, ahead):
+                each[number] = each[first]
+            continue
         weights = [use for use in owned if nest.role[use] == Role.WEIGHTS]
         launched = op.pieces * (op.repeats if program.gemm[number, 0] > 1 else 1)  # else repeats are parts of a window
         busy = op.repeats * op.pieces * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))

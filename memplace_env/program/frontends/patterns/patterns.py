@@ -138,8 +138,9 @@ def _masked(around: Surroundings, node: Node) -> tuple[str, str]:
 def _to_float(around: Surroundings, first: int) -> Match | None:
     """Return a product of integers with the cast of its result, its scales and its bias."""
     product = around.nodes[first]
-    result, cast = around.result(product), around.reader(product.outputs[0])
-    if product.operator.name not in _TO_FLOAT or result is None or cast is None or cast.operator.name != "Cast":
+    result = around.result(product) if product.operator.name in _TO_FLOAT else None
+    cast = None if result is None else around.reader(product.outputs[0])
+    if result is None or cast is None or cast.operator.name != "Cast":
         return None
     if around.values[cast.outputs[0]].element_type not in FLOAT_BITS:
         return None
