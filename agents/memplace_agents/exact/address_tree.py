@@ -21,48 +21,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
 from memplace_env._lib.kernel import kernel
+from memplace_env.placement.compiler.placing_kernels import ENDLESS
 
-FOUND, NONE_EXISTS, GAVE_UP = 1, 0, -1
-"""Outcomes of a search: addresses; a proof that there are none; neither."""
-NEVER = np.int64(2**62)
-RULES = 4
-"""Rules by which candidates are chosen, in turns: by conflicts times load, by conflicts, section first, by load."""
+RULES = 2
+"""Rules by which candidates are chosen, in turns, each with failures of its own: by failures times load, by failures."""
 RUN = 2
 """Nodes of the shortest run, for each block. Our choice."""
-NOISE = 0.15
-"""Share of the ranks by which they are disturbed from the second round on. Our choice."""
+NOISE = (0.01, 0.1)
+"""How far ranks are disturbed in turns, as a share of all, after the first round. Our choice."""
 
 
-class Problem(NamedTuple):
-    """Blocks to be packed.
-
-    Attributes:
-        size: int64[n], bytes.
-        first, last: int64[n], sections of the life, inclusive.
-        high: int64[n], the greatest offset.
-        align: int64[n], offsets are its multiples.
-        pins: int64[m], blocks with a fixed offset, by rising offset.
-        pin: int64[n], that offset, or -1.
-        begin: int64[S + 1], the first block that begins in each section.
-        ptr, other: lists of neighbours, see `neighbours_of`.
-        top: int64[S], the most that any block alive in the section may reach.
-    """
-
-    size: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    high: np.ndarray
-    align: np.ndarray
-    pins: np.ndarray
-    pin: np.ndarray
-    begin: np.ndarray
-    ptr: np.ndarray
-    other: np.ndarray
-    top: np.ndarray
-
-
-class State(NamedTuple):
+class TreeState(NamedTuple):
     """What is known at a node.
 
     Attributes:
@@ -108,6 +79,18 @@ def lifted(problem, block, at):
 
 
 @kernel(borrows=True)
+def pins_fit(problem):
+    """Return whether no two pinned blocks meet."""
+    for block in problem.pins:
+        for other in problem.pins:
+            if other != block and problem.first[other] <= problem.last[block] and problem.last[other] >= problem.first[block]:
+                low, pin = problem.pin[other], problem.pin[block]
+                if low < pin + problem.size[block] and low + problem.size[other] > pin:
+                    return False
+    return True
+
+
+@kernel(borrows=True)
 def pinned_above(problem, section, at):
     """Return the bytes pinned in a section above an offset."""
     total = np.int64(0)
@@ -131,7 +114,7 @@ def save(state, trail, used, node, block):
 @kernel(borrows=True)
 def lowest_end(problem, state, block):
     """Return the lowest end of a waiting neighbour: any one at or below the block's `low`, noted as its watch."""
-    least, low = NEVER, state.low[block]
+    least, low = ENDLESS, state.low[block]
     for index in range(problem.ptr[block], problem.ptr[block + 1]):
         other = problem.other[index]
         if state.waiting[other]:
@@ -179,14 +162,14 @@ def settle(problem, state, trail, used, node, begin, end):
                         above += pinned_above(problem, section, low)
                     if low + above > problem.top[section]:
                         fits = False
-                        if least == NEVER:
+                        if least == ENDLESS:
                             state.weight[section] += 1
                             return False, used
                         break
                 if fits:
                     state.clear[block] = True
                     continue
-            low = NEVER if least == NEVER else lifted(problem, block, least)
+            low = ENDLESS if least == ENDLESS else lifted(problem, block, least)
             if low > problem.high[block]:
                 blame(problem, state, block)
                 return False, used
@@ -230,55 +213,23 @@ def fits_above(problem, state, section, block):
 
 
 @kernel(borrows=True)
-def choose(problem, state, rank, rule, begin, end, count):
-    """Return the candidate that a rule chooses in the sections begin..end, or -1 if there is none.
+def choose(problem, state, rank, loaded, begin, end):
+    """Return the lowest candidate in the sections begin..end, or -1: of several the one over the worst section.
 
     Args:
         rank: float64[n], decides ties.
-        count: int64[S], scratch.
+        loaded: multiply failures by the bytes that wait in the section.
     """
-    blocks = range(problem.begin[begin], problem.begin[end + 1])
-    pick, pick_score = -1, -1.0
-    if rule == 2:
-        for section in range(begin, end + 1):
-            count[section] = 0
-        for block in blocks:
-            if state.waiting[block] and state.clear[block]:
-                for section in range(problem.first[block], problem.last[block] + 1):
-                    count[section] += 1
-        at = -1
-        for section in range(begin, end + 1):
-            if count[section] > 0:
-                score = state.weight[section] * state.left[section] / count[section]
-                if score > pick_score:
-                    at, pick_score = section, score
-        for block in blocks:
-            if (
-                state.waiting[block]
-                and state.clear[block]
-                and problem.first[block] <= at <= problem.last[block]
-                and (pick < 0 or rank[block] < rank[pick])
-            ):
-                pick = block
-        return pick
-    floor = NEVER
-    for block in blocks:
-        if state.waiting[block] and state.clear[block]:
-            floor = min(floor, state.low[block])
-    for block in blocks:
+    floor, pick, pick_score = ENDLESS, -1, 0.0
+    for block in range(problem.begin[begin], problem.begin[end + 1]):
         if not state.waiting[block] or not state.clear[block] or state.low[block] > floor:
             continue
         score = 0.0
         for section in range(problem.first[block], problem.last[block] + 1):
-            if rule == 0:
-                worth = state.weight[section] * state.left[section]
-            elif rule == 1:
-                worth = state.weight[section]
-            else:
-                worth = np.float64(state.left[section])
-            score = max(score, worth)
-        if score > pick_score or (score == pick_score and rank[block] < rank[pick]):
-            pick, pick_score = block, score
+            score = max(score, state.weight[section] * (state.left[section] if loaded else 1))
+        lower = state.low[block] < floor
+        if lower or score > pick_score or (score == pick_score and rank[block] < rank[pick]):
+            floor, pick, pick_score = state.low[block], block, score
     return pick
 
 
@@ -372,13 +323,9 @@ def prepare(problem, state, offset):
         offset[block] = max(pin, 0)
         if offset[block] > problem.high[block]:
             return False
-        if pin >= 0:
-            for index in range(problem.ptr[block], problem.ptr[block + 1]):
-                other = np.int64(problem.other[index])
-                low = problem.pin[other]
-                if 0 <= low < pin + size and low + problem.size[other] > pin:
-                    return False
-        elif size > 0:  # blocks without bytes lie anywhere
+        for section in range(first, last + 1):
+            problem.top[section] = max(problem.top[section], problem.high[block] + size)
+        if pin < 0 < size:  # blocks without bytes lie anywhere
             state.waiting[block] = True
             state.base[block] = state.low[block] = lifted(problem, block, 0)
             if state.low[block] > problem.high[block]:
@@ -393,7 +340,7 @@ def search(problem, ranks, node_limit, seed, offset):
     """Search with restarts until there is a packing or a proof.
 
     Args:
-        problem: a `Problem`, of at least one block.
+        problem: a `PackingProblem`, of at least one block.
         ranks: int64[RULES, n], the place of each block in the order that decides ties, by rule.
         node_limit: most decisions before giving up.
         seed: of the disturbance of ranks.
@@ -406,7 +353,7 @@ def search(problem, ranks, node_limit, seed, offset):
     n, sections = len(problem.size), len(problem.top)
     weights = np.ones((RULES, sections))
     rank = np.empty(n)
-    state = State(
+    state = TreeState(
         np.zeros(n, dtype=np.bool_),
         np.zeros(n, dtype=np.int64),
         np.zeros(n, dtype=np.int64),
@@ -418,31 +365,29 @@ def search(problem, ranks, node_limit, seed, offset):
         np.full(n, -1, dtype=np.int64),
         np.ones(sections),
     )
-    if not prepare(problem, state, offset):
+    if not prepare(problem, state, offset) or not pins_fit(problem):
         return NONE_EXISTS, 0
     trail = np.empty((4 * n + 64, 4), dtype=np.int64)
     parts = np.empty((3 * n + 4, 4), dtype=np.int64)
     # A row of `tree` is a decision: the block, the trail and the parts before it, its part, the decision before it.
     tree = np.empty((n + 1, 6), dtype=np.int64)
-    scratch = np.empty(sections, dtype=np.int64)
     fits, root = settle(problem, state, trail, 0, -2, 0, sections - 1)
     if not fits:
         return NONE_EXISTS, 0
     nodes, turn = 0, 0
-    while nodes < node_limit or turn == 0:
-        rule, run_end = turn % RULES, min(nodes + luby(turn // RULES + 1) * RUN * n, node_limit)
+    while turn == 0 or nodes < node_limit:
+        rule, turns = turn % RULES, turn // RULES
+        run_end = min(nodes + luby(turns + 1) * RUN * n, node_limit)
         for block in range(n):
-            rank[block] = ranks[rule, block]
-            if turn >= RULES:
-                rank[block] += NOISE * n * np.random.random()  # noqa: NPY002
+            noise = NOISE[turns // RULES % 2] * n * np.random.random()  # noqa: NPY002
+            rank[block] = ranks[rule, block] + (noise if turns > 0 else 0)
         turn += 1
         state.weight[:] = weights[rule]
         used, depth, back = root, 0, -1
         # Invariant: the blocks of `tree[:depth]` are placed. Sections begin..end are worked on, the parts from `head`
         # on come later, and `back` is the decision to go back to if this part fails.
         count, head = split(problem, state, parts, 0, -1, -1, 0, sections - 1)
-        fits, opened = True, True
-        part = -1
+        fits, opened, part = True, True, head
         while True:
             if opened:
                 if head < 0:
@@ -455,11 +400,11 @@ def search(problem, ranks, node_limit, seed, offset):
             begin, end = parts[part, 0], parts[part, 1]
             block = -1
             if fits:
-                block = choose(problem, state, rank, rule, begin, end, scratch)
+                block = choose(problem, state, rank, rule == 0, begin, end)
                 if block < 0:
                     fits = False
                     state.weight[begin : end + 1] += 1.0 / (end - begin + 1)
-            if used + 2 * n > len(trail):
+            if used + n > len(trail):
                 trail = np.concatenate((trail, np.empty_like(trail)))
             if fits:
                 if nodes >= run_end:
@@ -486,7 +431,7 @@ def search(problem, ranks, node_limit, seed, offset):
             block, count, head = tree[target, 0], tree[target, 2], tree[target, 3]
             part, back = tree[target, 4], tree[target, 5]
             least = lowest_end(problem, state, block)
-            if least == NEVER:
+            if least == ENDLESS:
                 continue
             nodes += 1
             used = save(state, trail, used, nodes, block)

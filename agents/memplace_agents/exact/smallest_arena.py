@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, place_in_order
-from memplace_agents.exact.address_search import Blocks, fit, parts_of
+from memplace_agents.exact.address_search import Blocks, fit, packing_problem, parts_of
 from memplace_agents.exact.chains import heads, joined
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.machine.costs import CostModel, Costs, costs_of, resolve_cost_model, whole_costs_of
@@ -155,8 +155,10 @@ def _needs(task: Task, rows: Ints, offset: Ints) -> int:
 
 def _by_rule(task: Task, rows: Ints, key: Ints) -> int:
     """Return the bytes that blocks need by rising `key`, each at the lowest gap."""
-    order, offset = np.argsort(key, kind="stable"), np.zeros(len(rows), dtype=np.int64)
-    place_in_order(order, *_blocks(task, rows), False, offset)
+    by_start, offset = np.argsort(rows[:, 2], kind="stable"), np.zeros(len(rows), dtype=np.int64)
+    rows = rows[by_start]
+    order = np.lexsort((by_start, key[by_start]))
+    place_in_order(packing_problem(_blocks(task, rows)), order, False, offset)
     return _needs(task, rows, offset)
 
 
