@@ -60,7 +60,6 @@ def place_in_order(problem, order, best_fit, offset):
     """
     n = len(order)
     stack = np.empty(n, dtype=np.int64)
-    listed = problem.ptr[n] >= 0
     offset[:] = -1
     over = -ENDLESS
     for rank in range(n):
@@ -73,7 +72,10 @@ def place_in_order(problem, order, best_fit, offset):
             continue
         count = 0
         # Insertion sort: stack[:count] are the neighbours seen so far, by rising offset.
-        low, high = (problem.ptr[block], problem.ptr[block + 1]) if listed else (0, rank)
+        low, high = problem.ptr[block], problem.ptr[block + 1]
+        listed = problem.ptr[n] >= 0 and high - low < rank
+        if not listed:
+            low, high = 0, rank
         for index in range(low, high):
             other = np.int64(problem.other[index]) if listed else order[index]
             if listed:

@@ -17,7 +17,7 @@ import numpy as np
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, PackingProblem, climb, place_in_order
 from memplace_agents.exact.address_tree import RULES, pins_fit, search
 from memplace_agents.exact.clock import SEED, Clock
-from memplace_env.placement.compiler.block_neighbours import neighbours_of
+from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
@@ -27,6 +27,8 @@ VISIT_S = 7e-8
 """Seconds in which the climb visits a block, for the clock; measured."""
 SEARCH_VISITS = 3
 """Blocks that the complete search visits in that time; measured."""
+MANY = 1000
+"""Blocks above which lists of neighbours are made before the first rule, not after it. Our choice."""
 QUICK = EFFORT // 20
 """Work of each of the many searches that shrink a conflict."""
 SHRINKABLE = 40
@@ -146,7 +148,7 @@ def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit
     n = len(blocks.size)
     by_start = np.argsort(blocks.first, kind="stable")
     blocks = blocks.take(by_start)
-    problem = packing_problem(blocks)
+    problem = packing_problem(blocks, listed=n > MANY)
     best, best_order = Fit(GAVE_UP, np.iinfo(np.int64).max, np.zeros(n, dtype=np.int64)), by_start
 
     def result(packing: Fit) -> Fit:
@@ -156,7 +158,9 @@ def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit
 
     offset = np.empty(n, dtype=np.int64)
     fits = not len(problem.pins) or pins_fit(problem)
-    for order in _orders(blocks):
+    for index, order in enumerate(_orders(blocks)):
+        if index == 1 and n <= MANY:
+            problem = packing_problem(blocks)
         for smallest_gap in (True, False):
             over = int(place_in_order(problem, order, smallest_gap, offset))
             if over < best.over:
@@ -180,8 +184,8 @@ def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit
     return result(best._replace(outcome=outcome))
 
 
-def packing_problem(blocks: Blocks) -> PackingProblem:
-    """Return what the kernels read of blocks that are sorted by `first`."""
+def packing_problem(blocks: Blocks, *, listed: bool = True) -> PackingProblem:
+    """Return what the kernels read of blocks that are sorted by `first`; rules read no lists of neighbours."""
     n, size = len(blocks.size), blocks.size
     # Blocks that share an op share the op in which the later of them starts, so numbering only ops with a start keeps
     # all overlaps: `first` and `last` become the ranks of the latest start up to either end.
@@ -191,7 +195,7 @@ def packing_problem(blocks: Blocks) -> PackingProblem:
     pin = np.full(n, -1) if blocks.pin is None else blocks.pin
     pins = np.flatnonzero(pin >= 0)
     pins = pins[np.argsort(pin[pins], kind="stable")]
-    ptr, _, other = neighbours_of(first, last, np.ones(n, dtype=np.bool_))
+    ptr, _, other = neighbours_of(first, last, np.ones(n, dtype=np.bool_)) if listed else no_lists(n)
     begin, top = np.searchsorted(first, np.arange(len(starts) + 1)), np.zeros(len(starts), dtype=np.int64)
     return PackingProblem(size, first, last, blocks.below - size, align, pins, pin, begin, ptr, other, top)
 
