@@ -23,8 +23,8 @@ class Packed(NamedTuple):
 
     Attributes:
         outcome: "found"; "impossible": it is proven that there are none; "unknown": none were found.
-        offset: int64[n], bytes; unless found, those that need the least memory as far as is known.
-        arena: bytes that they need.
+        offset: int64[n], bytes; if unknown, those that need the least memory as far as is known; 0 if impossible.
+        arena: bytes that they need; 0 if impossible.
         bound: bytes that are proven to be needed.
     """
 
@@ -68,7 +68,13 @@ def pack(
     except (TypeError, ValueError) as error:
         raise PlanError(f"Blocks are whole numbers in arrays of one length: {error}") from None
     n = size.size
-    if size.ndim != 1 or (size < 0).any() or (last < first).any() or (align < 1).any() or (pin % align * (pin >= 0)).any():
+    if (
+        size.ndim != 1
+        or (size < 0).any()
+        or (last < first).any()
+        or (align < 1).any()
+        or (pin % align * (pin >= 0)).any()
+    ):
         raise PlanError("Blocks need sizes of at least 0, an end not before the start, and pins that are aligned.")
     if n == 0:
         return Packed("found", size, 0, 0)
@@ -78,24 +84,24 @@ def pack(
     unit = max(int(np.gcd.reduce(np.concatenate([size, align[align > 1], pin[pin > 0]]))), 1)
     pin = np.where(pin < 0, -1, pin // unit)
     blocks = Blocks(size // unit, first, last, np.zeros_like(size), np.maximum(align // unit, 1), pin)
-    starts = np.unique(first)
-    begun, ended = (np.searchsorted(np.sort(ends), starts, side=side) for ends, side in ((first, "right"), (last, "left")))
-    total = [np.append(0, blocks.size[np.argsort(ends, kind="stable")].cumsum()) for ends in (first, last)]
-    low = max(int((total[0][begun] - total[1][ended]).max()), int((blocks.size + np.maximum(pin, 0)).max()))
-    room, offset = None if capacity is None else capacity // unit, np.zeros_like(size)
-    outcome: Literal["found", "impossible", "unknown"] = "found"
+    # At equal times what ends counts before what begins.
+    delta = np.concatenate([-blocks.size, blocks.size])
+    alive = delta[np.lexsort((delta, np.concatenate([last + 1, first])))].cumsum()
+    low = max(int(alive.max()), int((blocks.size + np.maximum(pin, 0)).max()))
+    room = low if capacity is None else capacity // unit
+    impossible = Packed("impossible", np.zeros_like(size), 0, low * unit)
     by_start = blocks.take(np.argsort(first, kind="stable"))
-    if not pins_fit(packing_problem(by_start, listed=False)) or (room is not None and room < low):
-        return Packed("impossible", np.maximum(pin, 0) * unit, 0, low * unit)
-    if room is None:
+    if not pins_fit(packing_problem(by_start, listed=False)) or room < low:
+        return impossible
+    outcome: Literal["found", "unknown"] = "found"
+    offset = np.zeros_like(size)
+    if capacity is None:
         low, offset = lowest(blocks, np.ones(n, dtype=np.bool_), low, work)
-    else:
-        for part in parts_of(blocks):
-            packing = fit(blocks.take(part)._replace(below=np.full(len(part), room)), work)
-            offset[part] = packing.offset
-            if packing.outcome == NONE_EXISTS:
-                outcome, low = "impossible", room + 1
-                break
-            if packing.outcome != FOUND:
-                outcome = "unknown"
+    for part in () if capacity is None else parts_of(blocks):
+        packing = fit(blocks.take(part)._replace(below=np.full(len(part), room)), work)
+        offset[part] = packing.offset
+        if packing.outcome == NONE_EXISTS:
+            return impossible._replace(bound=(room + 1) * unit)
+        if packing.outcome != FOUND:
+            outcome = "unknown"
     return Packed(outcome, offset * unit, int((offset + blocks.size).max()) * unit, low * unit)

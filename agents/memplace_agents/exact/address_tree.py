@@ -3,7 +3,7 @@
 If a packing exists, so does one with the least sum of offsets, in which no block can be lowered. The search looks for
 exactly that. It places blocks from below: an unplaced block that is the lowest one in all of its sections lies as low
 as the placed ones and the pins let it, at its `base`. A *candidate* is an unplaced block that may lie at its base, and
-below which no unplaced neighbour fits; while blocks are unplaced the lowest of them is one. Of any candidate, one holds:
+below which no unplaced neighbour fits; while any are unplaced the lowest one is. Of any candidate, one holds:
 
 - it is the lowest unplaced block in all of its sections, and lies at its base: it is placed;
 - some unplaced neighbour lies below it, so that it begins no lower than the lowest end of one: it is delayed.
@@ -26,7 +26,7 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.placing_kernels import ENDLESS
 
 RULES = 2
-"""Rules by which candidates are chosen, in turns, each with failures of its own: by failures times load, by failures."""
+"""Rules that choose candidates in turns, each with failures of its own: by failures times load, by failures."""
 RUN = 2
 """Nodes of the shortest run, for each block. Our choice."""
 NOISE = (0.01, 0.1)
@@ -83,7 +83,11 @@ def pins_fit(problem):
     """Return whether no two pinned blocks meet."""
     for block in problem.pins:
         for other in problem.pins:
-            if other != block and problem.first[other] <= problem.last[block] and problem.last[other] >= problem.first[block]:
+            if (
+                other != block
+                and problem.first[other] <= problem.last[block]
+                and problem.last[other] >= problem.first[block]
+            ):
                 low, pin = problem.pin[other], problem.pin[block]
                 if low < pin + problem.size[block] and low + problem.size[other] > pin:
                     return False
@@ -136,6 +140,38 @@ def blame(problem, state, block):
 
 
 @kernel(borrows=True)
+def fits_above(problem, state, section, block):
+    """Return whether a block waits, and all that waits in the section fits above its `low`."""
+    if not state.waiting[block]:
+        return False
+    need = state.low[block] + state.left[section]
+    if len(problem.pins) > 0:
+        need += pinned_above(problem, section, state.low[block])
+    return need <= problem.top[section]
+
+
+@kernel(borrows=True)
+def has_witness(problem, state, section):
+    """Return whether all that waits in a section fits above some block, noted as its witness."""
+    if fits_above(problem, state, section, state.witness[section]):
+        return True
+    anchor = problem.begin[section]
+    for block in range(anchor, problem.begin[section + 1]):
+        if fits_above(problem, state, section, block):
+            state.witness[section] = block
+            return True
+    # Of the neighbours of a block that begins here, those that began earlier are alive here too.
+    for index in range(problem.ptr[anchor], problem.ptr[anchor + 1]):
+        other = problem.other[index]
+        if problem.first[other] >= section:
+            break
+        if fits_above(problem, state, section, other):
+            state.witness[section] = other
+            return True
+    return False
+
+
+@kernel(borrows=True)
 def settle(problem, state, trail, used, node, begin, end):
     """Draw conclusions in the sections begin..end.
 
@@ -178,38 +214,10 @@ def settle(problem, state, trail, used, node, begin, end):
         if not changed:
             break
     for section in range(begin, end + 1):
-        if state.left[section] == 0:
-            continue
-        block = state.witness[section]
-        if state.waiting[block] and fits_above(problem, state, section, block):
-            continue
-        found = False
-        anchor = problem.begin[section]
-        for block in range(anchor, problem.begin[section + 1]):
-            if state.waiting[block] and fits_above(problem, state, section, block):
-                state.witness[section], found = block, True
-                break
-        if not found:
-            for index in range(problem.ptr[anchor], problem.ptr[anchor + 1]):
-                block = np.int64(problem.other[index])
-                if problem.first[block] >= section:
-                    break
-                if state.waiting[block] and fits_above(problem, state, section, block):
-                    state.witness[section], found = block, True
-                    break
-        if not found:
+        if state.left[section] > 0 and not has_witness(problem, state, section):
             state.weight[section] += 1
             return False, used
     return True, used
-
-
-@kernel(borrows=True)
-def fits_above(problem, state, section, block):
-    """Return whether the waiting blocks of a section fit above the `low` of one of them."""
-    need = state.low[block] + state.left[section]
-    if len(problem.pins) > 0:
-        need += pinned_above(problem, section, state.low[block])
-    return need <= problem.top[section]
 
 
 @kernel(borrows=True)
