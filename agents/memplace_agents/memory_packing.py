@@ -63,8 +63,9 @@ def pack(
         PlanError: if arrays do not match or hold what is no block, or a pin is no multiple of its alignment.
     """
     try:
-        columns = [np.asarray(column).astype(np.int64, casting="safe") for column in (size, first, last, align, pin)]
-        size, first, last, align, pin = (column.copy() for column in np.broadcast_arrays(*columns))
+        arrays = [np.asarray(column) for column in (size, first, last, align, pin)]
+        arrays = [array.astype(np.int64, casting="safe" if array.size else "unsafe") for array in arrays]
+        size, first, last, align, pin = (array.copy() for array in np.broadcast_arrays(*arrays))
     except (TypeError, ValueError) as error:
         raise PlanError(f"Blocks are whole numbers in arrays of one length: {error}") from None
     n = size.size

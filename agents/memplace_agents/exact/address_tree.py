@@ -60,7 +60,7 @@ class TreeState(NamedTuple):
     weight: np.ndarray
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def lifted(problem, block, at):
     """Return the least offset of at least `at` that suits the block's alignment and meets no pinned block."""
     align = problem.align[block]
@@ -104,7 +104,7 @@ def pinned_above(problem, section, at):
     return total
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def save(state, trail, used, node, block):
     """Write what is known of a block to the trail, once at each node; return its new length."""
     if state.saved[block] == node:
@@ -139,7 +139,7 @@ def blame(problem, state, block):
         state.weight[section] += share
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def fits_above(problem, state, section, block):
     """Return whether a block waits, and all that waits in the section fits above its `low`."""
     if not state.waiting[block]:
@@ -150,7 +150,7 @@ def fits_above(problem, state, section, block):
     return need <= problem.top[section]
 
 
-@kernel(borrows=True)
+@kernel(forceinline=True, borrows=True)
 def has_witness(problem, state, section):
     """Return whether all that waits in a section fits above some block, noted as its witness."""
     if fits_above(problem, state, section, state.witness[section]):
