@@ -1,7 +1,8 @@
 """The application: its commands, and how errors of all of them end.
 
 Exit codes: 0 done; 1 `validate` found violations, `execute` a wrong result, `prove` a faster plan, or a search ended
-without a plan; 2 bad input, with one sentence on stderr; 130 interrupted.
+without a plan; 2 bad input, with one sentence on stderr; 3 `pack` proved that nothing fits, 4 it found nothing;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from memplace_env.cli import (
     export,
     inspect_command,
     lists,
+    pack,
     plan_commands,
     play,
     prove,
@@ -144,6 +146,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         solve.solve: "memplace solve BERT --agent greedy-dp --budget 4000 --out out/bert",
         prove.prove: "memplace prove BERT --second-opinion; your plan: memplace prove BERT --plan plan.json",
         size.size: "memplace size MobileNetV2 --accelerator ethos-u65",
+        pack.pack: "memplace pack blocks.csv --capacity 1048576 --out packed.csv",
         inspect_command.inspect: "memplace inspect BERT --batch 8 --dim sequence=384",
         calibrate.calibrate: "memplace calibrate measured.csv --accelerator nnp-i",
         play.play: "memplace play SqueezeNet --accelerator edge-tpu --skip-forced --out plan.json",

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 
 from memplace_agents.exact import Exact
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
-from memplace_agents.exact.address_search import Blocks, fit, pack
+from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order
+from memplace_agents.exact.address_search import Blocks, fit, pack, packing_problem, tree_search
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import lives
 from memplace_agents.exact.static.static_model import build, lifetimes
@@ -158,24 +158,25 @@ def test_search_agrees_with_all_placing_orders(spread):
     for _ in range(60):
         count = int(rng.integers(1, 7))
         first, below = rng.integers(0, 5, count), rng.integers(spread, size=count)
-        blocks = Blocks(rng.integers(1, 5, count), first, first + rng.integers(0, 4, count), below)
-        offset = np.empty(count, dtype=np.int64)
-        least = min(place_in_order(np.array(order), *blocks, False, offset) for order in permutations(range(count)))
+        blocks = Blocks(rng.integers(1, 5, count), np.sort(first), np.sort(first) + rng.integers(0, 4, count), below)
+        offset, problem = np.empty(count, dtype=np.int64), packing_problem(blocks)
+        least = min(place_in_order(problem, np.array(order), False, offset) for order in permutations(range(count)))
         enough, short = blocks._replace(below=below + least), blocks._replace(below=below + least - 1)
-        assert search(*enough, 10**6, offset)[0] == FOUND
+        assert tree_search(packing_problem(enough), 10**6, offset)[0] == FOUND
         assert (offset + blocks.size - enough.below).max() == 0
-        assert search(*short, 10**6, offset)[0] == NONE_EXISTS
+        assert tree_search(packing_problem(short), 10**6, offset)[0] == NONE_EXISTS
         assert fit(enough).outcome == FOUND
         assert fit(short).outcome == NONE_EXISTS
 
 
 def test_search_gives_up_and_climb_is_seeded():
     blocks, offset = as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT), np.empty(len(UNPACKABLE), dtype=np.int64)
-    assert search(*blocks, 10, offset)[0] == GAVE_UP
+    problem = packing_problem(blocks.take(np.argsort(blocks.first, kind="stable")))
+    assert tree_search(problem, 1, offset)[0] == GAVE_UP
     runs = []
     for seed in (1, 1):
         order = np.arange(len(UNPACKABLE))
-        runs.append((climb(order, *blocks, 500, seed, offset), order.tolist(), offset.tolist()))
+        runs.append((climb(problem, order, 500, seed, offset), order.tolist(), offset.tolist()))
     assert runs[0] == runs[1]
     assert runs[0][0] == 1
 

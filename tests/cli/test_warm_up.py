@@ -8,7 +8,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from memplace_agents.exact.address_kernels import climb, place_in_order, search
+from memplace_agents.exact.address_kernels import climb, place_in_order
+from memplace_agents.exact.address_tree import search
 from memplace_agents.xla_msa.heap import pack
 from memplace_env._lib.compilation import begin_preparation, compiled_kernels, end_preparation
 from memplace_env.cli import warm_up

@@ -4,7 +4,7 @@ Ops may reserve bytes at the end of a level, and a block must end below what any
 lives all the time (a resident weight) must so end lowest of all, and shares an op with every other block. Such blocks
 are stacked at the bottom of their level, which loses nothing: what lies below one of them could as well lie right above
 it. There remains a dynamic storage allocation problem: first the usual one-pass rules, then a complete search, then a
-hill climb. Ops in which no block is alive split it into independent parts.
+hill climb, which says how much is missing. Ops in which no block is alive split it into independent parts.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
+from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, PackingProblem, climb, place_in_order
+from memplace_agents.exact.address_tree import RULES, pins_fit, search
 from memplace_agents.exact.clock import SEED, Clock
+from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
 EFFORT = 20_000_000
 """Work of one complete search or climb, in blocks visited: one or two seconds. Our choice."""
 VISIT_S = 7e-8
-"""Seconds to visit a block, for the clock; measured."""
+"""Seconds in which the climb visits a block, for the clock; measured."""
+SEARCH_VISITS = 3
+"""Blocks that the complete search visits in that time; measured."""
+MANY = 1000
+"""Blocks above which lists of neighbours are made before the first rule, not after it. Our choice."""
 QUICK = EFFORT // 20
 """Work of each of the many searches that shrink a conflict."""
 SHRINKABLE = 40
@@ -49,12 +55,22 @@ class Conflict(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of memory: int64[n] each of bytes, first and last op of the life, and the byte at which they must end."""
+    """Blocks of memory.
+
+    Attributes:
+        size: int64[n], bytes.
+        first, last: int64[n], ops of the life, inclusive.
+        below: int64[n], the byte at which they must end.
+        align: int64[n], offsets are its multiples; None: any offset.
+        pin: int64[n], the offset if it is fixed, or -1; None: none is.
+    """
 
     size: Ints
     first: Ints
     last: Ints
     below: Ints
+    align: Ints | None = None
+    pin: Ints | None = None
 
     @classmethod
     def beside(cls, size: Ints, first: Ints, last: Ints, room: Ints) -> Blocks:
@@ -66,7 +82,7 @@ class Blocks(NamedTuple):
 
     def take(self, which: Ints) -> Blocks:
         """Return the blocks with these indices."""
-        return Blocks(*(column[which] for column in self))
+        return Blocks(*(column if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
 
 class Fit(NamedTuple):
@@ -120,54 +136,93 @@ def pack(task: Task, blocks: Ints, clock: Clock | None = None, *, explain: bool 
 
 
 def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
-    """Return offsets with which no block sticks out, if they are found.
+    """Return offsets with which no block sticks out, if they are found; the same on every machine.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
 
     Args:
         blocks: what is to fit.
-        effort: work of the complete search, and of the climb, in blocks visited.
+        effort: work of the complete search, and of the climb, in blocks that the climb visits.
         clock: what they took is counted there.
     """
-    size, below, n = blocks.size, blocks.below, len(blocks.size)
+    n = len(blocks.size)
+    by_start = np.argsort(blocks.first, kind="stable")
+    blocks = blocks.take(by_start)
+    problem = packing_problem(blocks, listed=n > MANY)
+    best, best_order = Fit(GAVE_UP, np.iinfo(np.int64).max, np.zeros(n, dtype=np.int64)), by_start
+
+    def result(packing: Fit) -> Fit:
+        offset = np.empty(n, dtype=np.int64)
+        offset[by_start] = packing.offset
+        return packing._replace(offset=offset)
+
+    offset = np.empty(n, dtype=np.int64)
+    fits = not len(problem.pins) or pins_fit(problem)
+    for index, order in enumerate(_orders(blocks)):
+        if index == 1 and n <= MANY:
+            problem = packing_problem(blocks)
+        for smallest_gap in (True, False):
+            over = int(place_in_order(problem, order, smallest_gap, offset))
+            if over < best.over:
+                best, best_order = best._replace(over=over, offset=offset.copy()), order
+            if over <= 0 and fits:
+                return result(best._replace(outcome=FOUND))
+    outcome, nodes = GAVE_UP, 0
+    if problem.ptr[n] >= 0:
+        outcome, nodes = tree_search(problem, SEARCH_VISITS * effort // n, offset)
+    if clock is not None:
+        # the climb after it, too
+        clock.spend(VISIT_S * (nodes * n / SEARCH_VISITS + (effort if outcome == GAVE_UP else 0)))
+    if outcome == FOUND:
+        return result(Fit(FOUND, int((offset - problem.high).max()), offset))
+    if outcome == GAVE_UP and not len(problem.pins):
+        # One round of the climb looks at n blocks for each of n.
+        over = int(climb(problem, best_order.copy(), effort // n**2, SEED, offset))
+        if over < best.over:
+            best = best._replace(over=over, offset=offset)
+        outcome = FOUND if over <= 0 else GAVE_UP
+    return result(best._replace(outcome=outcome))
+
+
+def packing_problem(blocks: Blocks, *, listed: bool = True) -> PackingProblem:
+    """Return what the kernels read of blocks that are sorted by `first`; rules read no lists of neighbours."""
+    n, size = len(blocks.size), blocks.size
     # Blocks that share an op share the op in which the later of them starts, so numbering only ops with a start keeps
     # all overlaps: `first` and `last` become the ranks of the latest start up to either end.
     starts = np.unique(blocks.first)
     first, last = (np.searchsorted(starts, ends, side="right") - 1 for ends in (blocks.first, blocks.last))
-    best = Fit(GAVE_UP, np.iinfo(np.int64).max, np.zeros(n, dtype=np.int64))
-    best_order = np.arange(n)
-    offset = np.empty(n, dtype=np.int64)
-    for order in _orders(blocks):
-        for smallest_gap in (True, False):
-            over = int(place_in_order(order, size, first, last, below, smallest_gap, offset))
-            if over < best.over:
-                best, best_order = best._replace(over=over, offset=offset.copy()), order
-            if over <= 0:
-                return best._replace(outcome=FOUND)
-    # Among equal offsets the search tries lower indices first; large areas first, our choice.
-    by_area = np.argsort(-size * (last - first + 1), kind="stable")
-    sorted_blocks = (column[by_area] for column in (size, first, last, below))
-    outcome, nodes = search(*sorted_blocks, effort // n, offset)
-    if clock is not None:
-        clock.spend(VISIT_S * (nodes * n + (effort if outcome == GAVE_UP else 0)))  # the climb after it, too
-    if outcome == FOUND:
-        unsorted = np.empty_like(offset)
-        unsorted[by_area] = offset
-        return Fit(FOUND, int((unsorted + size - below).max()), unsorted)
-    if outcome == NONE_EXISTS:
-        return best._replace(outcome=NONE_EXISTS)
-    # One round of the climb looks at n blocks for each of n.
-    over = int(climb(best_order.copy(), size, first, last, below, effort // n**2, SEED, offset))
-    if over < best.over:
-        best = best._replace(over=over, offset=offset)
-    return best._replace(outcome=FOUND if over <= 0 else GAVE_UP)
+    align = np.ones(n, dtype=np.int64) if blocks.align is None else blocks.align
+    pin = np.full(n, -1) if blocks.pin is None else blocks.pin
+    pins = np.flatnonzero(pin >= 0)
+    pins = pins[np.argsort(pin[pins], kind="stable")]
+    ptr, _, other = neighbours_of(first, last, np.ones(n, dtype=np.bool_)) if listed else no_lists(n)
+    begin, top = np.searchsorted(first, np.arange(len(starts) + 1)), np.zeros(len(starts), dtype=np.int64)
+    return PackingProblem(size, first, last, blocks.below - size, align, pins, pin, begin, ptr, other, top)
 
 
 def _orders(blocks: Blocks) -> Iterator[Ints]:
-    """Yield static placing orders: by size, area, lifetime (largest first), start and end."""
+    """Yield static placing orders: by size, area, lifetime (largest first), start and end; pinned blocks first."""
     life = blocks.last - blocks.first + 1
+    free = np.zeros_like(life) if blocks.pin is None else blocks.pin < 0
     for key in (-blocks.size, -blocks.size * life, -life, blocks.first, -blocks.last):
-        yield np.lexsort((blocks.first, -blocks.size, key))
+        yield np.lexsort((blocks.first, -blocks.size, key, free))
+
+
+def tree_search(problem: PackingProblem, node_limit: int, offset: Ints) -> tuple[int, int]:
+    """Return the outcome of a complete search of so many nodes, and its nodes; see `search`.
+
+    Ties are decided by life, area, bytes of the fullest op; under the second rule by the last of these first.
+    """
+    size, first, last = problem.size, problem.first, problem.last
+    life, delta = last - first + 1, np.zeros(len(problem.top) + 1, dtype=np.int64)
+    np.add.at(delta, first, size)
+    np.subtract.at(delta, last + 1, size)
+    most = np.maximum.reduceat(delta.cumsum(), np.column_stack([first, last + 1]).ravel())[::2]
+    ranks = np.empty((RULES, len(size)), dtype=np.int64)
+    for row, keys in zip(ranks, ((-most, -size * life, -life), (-size * life, -life, -most)), strict=True):
+        row[np.lexsort(keys)] = np.arange(len(size))
+    outcome, nodes = search(problem, ranks, node_limit, SEED, offset)
+    return outcome, nodes
 
 
 def parts_of(blocks: Blocks) -> Iterator[Ints]:

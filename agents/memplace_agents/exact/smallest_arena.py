@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, place_in_order
-from memplace_agents.exact.address_search import Blocks, fit, parts_of
+from memplace_agents.exact.address_search import Blocks, fit, packing_problem, parts_of
 from memplace_agents.exact.chains import heads, joined
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.machine.costs import CostModel, Costs, costs_of, resolve_cost_model, whole_costs_of
@@ -155,8 +155,10 @@ def _needs(task: Task, rows: Ints, offset: Ints) -> int:
 
 def _by_rule(task: Task, rows: Ints, key: Ints) -> int:
     """Return the bytes that blocks need by rising `key`, each at the lowest gap."""
-    order, offset = np.argsort(key, kind="stable"), np.zeros(len(rows), dtype=np.int64)
-    place_in_order(order, *_blocks(task, rows), False, offset)
+    by_start, offset = np.argsort(rows[:, 2], kind="stable"), np.zeros(len(rows), dtype=np.int64)
+    rows = rows[by_start]
+    order = np.lexsort((by_start, key[by_start]))
+    place_in_order(packing_problem(_blocks(task, rows)), order, False, offset)
     return _needs(task, rows, offset)
 
 
@@ -170,35 +172,35 @@ def _search(task: Task, rows: Ints, low: int) -> tuple[int, Ints]:
     holding = replace(task, accelerator=resized(task, low).accelerator)
     for needed in (True, False)[: 1 + paired]:
         head = heads(holding, rows, needed=needed)
-        bound, offset = _lowest(_blocks(task, joined(task, rows, head)), head == np.arange(len(rows)), low)
+        bound, offset = lowest(_blocks(task, joined(task, rows, head)), head == np.arange(len(rows)), low)
         found.append((_needs(task, rows, offset[head]), bound, offset[head]))
     reached, bound, offset = min(found, key=lambda one: one[0])
     if paired and reached > low:
         later = rows.copy()
         later[np.isin(rows[:, 0], task.program.handovers[:, 1]), 2] += 1
         there = later[:, 2] <= later[:, 3]
-        bound, _ = _lowest(_blocks(task, later[there]), there[there], low)
+        bound, _ = lowest(_blocks(task, later[there]), there[there], low)
     return bound, offset
 
 
-def _lowest(blocks: Blocks, own: NDArray[np.bool_], low: int) -> tuple[int, Ints]:
+def lowest(blocks: Blocks, own: NDArray[np.bool_], low: int, work: int = QUESTION) -> tuple[int, Ints]:
     """Return a bound of at least `low`, and offsets int64[n] with which `own` blocks need as little above it as found.
 
-    `below` is that in a memory of no bytes.
+    `below` is that in a memory of no bytes; `work` is that of one question, see `fit`.
     """
     bound, height, offset, index = low, low, np.zeros(len(own), dtype=np.int64), np.flatnonzero(own)
     for part in parts_of(blocks.take(index)):
-        proven, height, offset[index[part]] = _raised(blocks.take(index[part]), height)
+        proven, height, offset[index[part]] = _raised(blocks.take(index[part]), height, work)
         bound = max(bound, proven)
     return bound, offset
 
 
-def _raised(blocks: Blocks, low: int) -> tuple[int, int, Ints]:
+def _raised(blocks: Blocks, low: int, work: int) -> tuple[int, int, Ints]:
     """Return a bound on the memory of blocks of one part or 0, and a size of at least `low` with offsets in it."""
     # Less than `bound` is too small, less than `tried` is not asked again, and `best` is the least that is known to do.
     bound, tried, best, offset, size, open_ends = 0, low, None, blocks.size, low, 0
     while best is None or (tried < best and open_ends < OPEN_ENDS):
-        packing = fit(blocks._replace(below=blocks.below + size), QUESTION)
+        packing = fit(blocks._replace(below=blocks.below + size), work)
         if best is None or size + packing.over < best:
             best, offset = max(size + packing.over, low), packing.offset
         if packing.outcome != FOUND:
