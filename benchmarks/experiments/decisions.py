@@ -28,7 +28,6 @@ WORK: Final = 20.0
 CHOICES: Final[dict[str, dict[str, Any]]] = {
     "as it is": {},
     "in place": {"in_place": "rows"},
-    "slices": {"slices": SHARE},
     "slices in place": {"in_place": "rows", "slices": SHARE},
     "order": {"free": True},
     "order in place": {"free": True, "in_place": "rows"},

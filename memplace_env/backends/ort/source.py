@@ -156,7 +156,8 @@ def _settled(graph: GraphProto, values: Mapping[str, Value]) -> tuple[dict[str, 
         graph: the model's graph, in which no value has two nodes.
         values: what is known of its values.
     """
-    nodes, initializers, meter = {}, list(graph.initializer), Meter()
+    nodes: dict[str, NodeProto] = {}
+    initializers, meter = list(graph.initializer), Meter()
     waiting = list(reversed(graph.node))
     while waiting:
         node = waiting.pop()
