@@ -20,7 +20,7 @@ CHUNK = 64
 """Number of moves that `descend` tries at once."""
 USE_S = 5e-8
 """Seconds to compile a plan for each use of a tensor, for the clock; measured roughly."""
-LARGE_USES, LIFE_S, LARGE_S = 20_000, 2e-8, 3.0
+LARGE_USES, LIFE_S, LARGE_S = 20_000, 2e-8, 1.0
 """Uses from which on the compiled plans of a search are limited: it then takes minutes. Seconds to compile a plan for
 each op that each tensor lives through, measured roughly, and seconds for all plans together; our choice."""
 PATIENCE = 4
