@@ -135,11 +135,9 @@ def test_steps_where_memories_have_roles(task, order, seed, masked):
 
 def test_chips_with_flash_are_environments():
     *fast, last = load_accelerator("nnp-i").levels
-    fast = [replace(level, alignment_bytes=16) for level in fast]
-    levels = (*fast, replace(last, holds=("weights",), writable=False))
-    chip = replace(load_accelerator("nnp-i"), levels=levels, io_level="any")
+    chip = replace(load_accelerator("nnp-i"), levels=(*fast, replace(last, holds=("weights",), writable=False)))
     for env in (StepsEnv, OneShotEnv):
-        check_env(env(WORKLOAD, chip), skip_render_check=True)
+        check_env(env(WORKLOAD, chip, alignment=16, io_level="any"), skip_render_check=True)
 
 
 def test_bytes_without_an_address_are_possible():
