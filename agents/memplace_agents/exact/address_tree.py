@@ -26,16 +26,16 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.placing_kernels import ENDLESS
 
 RULES = 4
-"""Ways to search in turns, each with failures of its own: candidates by failures times load, and by failures; conclusions
-from early sections first, and from late ones."""
+"""Ways to search in turns, each with failures of its own: candidates by failures times load, and by failures alone;
+conclusions from early sections first, and from late ones."""
 RUN = 2
 """Nodes of the shortest run, for each block. Our choice."""
 NOISE = (0.01, 0.1)
-"""How far ranks are disturbed in turns, as a share of all, after the first round. Our choice."""
+"""Share of all ranks by which they are disturbed after the first round, in turns. Our choice."""
 
 
 class TreeState(NamedTuple):
-    """What is known at a node.
+    """State of the search at a node.
 
     Attributes:
         waiting: bool[n], neither placed nor pinned.
@@ -353,7 +353,7 @@ def search(problem, ranks, node_limit, seed, offset):
 
     Args:
         problem: a `PackingProblem`, of at least one block.
-        ranks: int64[RULES, n], the place of each block in the order that decides ties, by rule.
+        ranks: int64[RULES, n], the place of each block in the order that decides ties.
         node_limit: most decisions before giving up.
         seed: of the disturbance of ranks.
         offset: int64[n], filled if a packing is found.
