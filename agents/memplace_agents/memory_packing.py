@@ -12,9 +12,10 @@ from memplace_agents.exact.address_search import Blocks, fit, packing_problem, p
 from memplace_agents.exact.address_tree import pins_fit
 from memplace_agents.exact.smallest_arena import lowest
 from memplace_env._lib.errors import PlanError
+from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS
 from memplace_env.program.program import Ints
 
-WORK = 50_000_000
+WORK = 100_000_000
 """Work of one question whether blocks fit, see `fit`: seconds. Our choice."""
 
 
@@ -60,7 +61,8 @@ def pack(
         work: most work of one question whether blocks fit, in blocks visited.
 
     Raises:
-        PlanError: if arrays do not match or hold what is no block, or a pin is no multiple of its alignment.
+        PlanError: if arrays do not match or hold what is no block, a pin is no multiple of its alignment, or too many
+            blocks are alive together.
     """
     try:
         arrays = [np.asarray(column) for column in (size, first, last, align, pin)]
@@ -81,6 +83,9 @@ def pack(
         return Packed("found", size, 0, 0)
     if float(size.sum()) + float(align.max()) * n + max(float(pin.max()), 0) > 2**60:
         raise PlanError("Blocks take more than 2**60 bytes.")
+    pairs = int((np.arange(n) - np.searchsorted(np.sort(last), np.sort(first))).sum())
+    if pairs > MOST_PAIRS:
+        raise PlanError(f"{pairs:,} pairs of blocks are alive together, more than {MOST_PAIRS:,}.")
     # Every end in a packing of least offsets is a multiple of this.
     unit = max(int(np.gcd.reduce(np.concatenate([size, align[align > 1], pin[pin > 0]]))), 1)
     pin = np.where(pin < 0, -1, pin // unit)

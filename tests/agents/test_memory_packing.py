@@ -132,6 +132,7 @@ def test_blocks_without_bytes_and_none():
         {"last": [-1]},
         {"align": [0]},
         {"align": 4, "pin": 2},
+        {"size": [1] * 5794, "first": 0, "last": 0},
     ],
 )
 def test_what_it_refuses(columns):

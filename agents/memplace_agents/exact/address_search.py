@@ -219,8 +219,9 @@ def tree_search(problem: PackingProblem, node_limit: int, offset: Ints) -> tuple
     np.subtract.at(delta, last + 1, size)
     most = np.maximum.reduceat(delta.cumsum(), np.column_stack([first, last + 1]).ravel())[::2]
     ranks = np.empty((RULES, len(size)), dtype=np.int64)
-    for row, keys in zip(ranks, ((-most, -size * life, -life), (-size * life, -life, -most)), strict=True):
-        row[np.lexsort(keys)] = np.arange(len(size))
+    for rule, row in enumerate(ranks):
+        keys = (-size * life, -life, -most) if rule % 2 else (-most, -size * life, -life)
+        row[np.lexsort((first if rule < 2 else -last, *keys))] = np.arange(len(size))
     outcome, nodes = search(problem, ranks, node_limit, SEED, offset)
     return outcome, nodes
 

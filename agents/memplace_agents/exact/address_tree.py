@@ -25,16 +25,17 @@ from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.placing_kernels import ENDLESS
 
-RULES = 2
-"""Rules that choose candidates in turns, each with failures of its own: by failures times load, by failures."""
+RULES = 4
+"""Ways to search in turns, each with failures of its own: candidates by failures times load, and by failures alone;
+conclusions from early sections first, and from late ones."""
 RUN = 2
 """Nodes of the shortest run, for each block. Our choice."""
 NOISE = (0.01, 0.1)
-"""How far ranks are disturbed in turns, as a share of all, after the first round. Our choice."""
+"""Share of all ranks by which they are disturbed after the first round, in turns. Our choice."""
 
 
 class TreeState(NamedTuple):
-    """What is known at a node.
+    """State of the search at a node.
 
     Attributes:
         waiting: bool[n], neither placed nor pinned.
@@ -172,15 +173,17 @@ def has_witness(problem, state, section):
 
 
 @kernel(borrows=True)
-def settle(problem, state, trail, used, node, begin, end):
-    """Draw conclusions in the sections begin..end.
+def settle(problem, state, trail, used, node, begin, end, late):
+    """Draw conclusions in the sections begin..end, from their end if `late`.
 
     Returns:
         (whether the node may lead to a packing, length of the trail).
     """
     for _ in range(8):
         changed = False
-        for block in range(problem.begin[begin], problem.begin[end + 1]):
+        low_block, high_block = problem.begin[begin], problem.begin[end + 1] - 1
+        for index in range(low_block, high_block + 1):
+            block = low_block + high_block - index if late else index
             if not state.waiting[block] or state.clear[block]:
                 continue
             low, watch = state.low[block], state.watch[block]
@@ -213,7 +216,8 @@ def settle(problem, state, trail, used, node, begin, end):
             changed = True
         if not changed:
             break
-    for section in range(begin, end + 1):
+    for index in range(begin, end + 1):
+        section = begin + end - index if late else index
         if state.left[section] > 0 and not has_witness(problem, state, section):
             state.weight[section] += 1
             return False, used
@@ -349,7 +353,7 @@ def search(problem, ranks, node_limit, seed, offset):
 
     Args:
         problem: a `PackingProblem`, of at least one block.
-        ranks: int64[RULES, n], the place of each block in the order that decides ties, by rule.
+        ranks: int64[RULES, n], the place of each block in the order that decides ties.
         node_limit: most decisions before giving up.
         seed: of the disturbance of ranks.
         offset: int64[n], filled if a packing is found.
@@ -379,7 +383,7 @@ def search(problem, ranks, node_limit, seed, offset):
     parts = np.empty((3 * n + 4, 4), dtype=np.int64)
     # A row of `tree` is a decision: the block, the trail and the parts before it, its part, the decision before it.
     tree = np.empty((n + 1, 6), dtype=np.int64)
-    fits, root = settle(problem, state, trail, 0, -2, 0, sections - 1)
+    fits, root = settle(problem, state, trail, 0, -2, 0, sections - 1, False)
     if not fits:
         return NONE_EXISTS, 0
     nodes, turn = 0, 0
@@ -387,7 +391,7 @@ def search(problem, ranks, node_limit, seed, offset):
         rule, turns = turn % RULES, turn // RULES
         run_end = min(nodes + luby(turns + 1) * RUN * n, node_limit)
         for block in range(n):
-            noise = NOISE[turns // RULES % 2] * n * np.random.random()  # noqa: NPY002
+            noise = NOISE[turns // 2 % 2] * n * np.random.random()  # noqa: NPY002
             rank[block] = ranks[rule, block] + (noise if turns > 0 else 0)
         turn += 1
         state.weight[:] = weights[rule]
@@ -408,7 +412,7 @@ def search(problem, ranks, node_limit, seed, offset):
             begin, end = parts[part, 0], parts[part, 1]
             block = -1
             if fits:
-                block = choose(problem, state, rank, rule == 0, begin, end)
+                block = choose(problem, state, rank, rule % 2 == 0, begin, end)
                 if block < 0:
                     fits = False
                     state.weight[begin : end + 1] += 1.0 / (end - begin + 1)
@@ -424,7 +428,7 @@ def search(problem, ranks, node_limit, seed, offset):
                 depth += 1
                 fits, used = place(problem, state, trail, used, nodes, block)
                 if fits:
-                    fits, used = settle(problem, state, trail, used, nodes, begin, end)
+                    fits, used = settle(problem, state, trail, used, nodes, begin, end, rule > 1)
                 if fits:
                     count, head = split(problem, state, parts, count, head, back, begin, end)
                     opened = True
@@ -447,7 +451,7 @@ def search(problem, ranks, node_limit, seed, offset):
             if state.low[block] > problem.high[block]:
                 blame(problem, state, block)
                 continue
-            fits, used = settle(problem, state, trail, used, nodes, parts[part, 0], parts[part, 1])
+            fits, used = settle(problem, state, trail, used, nodes, parts[part, 0], parts[part, 1], rule > 1)
         weights[rule] = state.weight
         while depth > 0:
             depth -= 1
