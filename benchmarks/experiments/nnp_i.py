@@ -68,7 +68,8 @@ BRACKET = (
 @cache
 def resnet50(batch: int) -> Program:
     """Return ResNet-50 in int8 as the chip's compiler fuses it."""
-    return resolve_workload("ResNet50", batch=batch, dtype="int8", **as_written("nnp-i"))
+    graph = {name: value for name, value in as_written("nnp-i").items() if name in ("fusion", "in_place", "patterns")}
+    return resolve_workload("ResNet50", batch=batch, dtype="int8", **graph)
 
 
 def group_of(chip: Accelerator, mode: Mode) -> Accelerator:

@@ -1,4 +1,4 @@
-"""What programs of thousands of ops get in place of branch and bound, tried on small ones."""
+"""Programs of thousands of ops: what they get in place of branch and bound, tried on small ones."""
 
 import numpy as np
 import pytest

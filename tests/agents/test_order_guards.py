@@ -134,6 +134,11 @@ def test_what_is_true_in_every_order_is_noticed_when_it_is_broken() -> None:
         make_task(first.program, first.accelerator, costs=RandomCosts(1)),
         resolve_task("NeRF", "ethos-u65"),
     ]
+    *fast, last = first.accelerator.levels
+    flash = replace(
+        first.accelerator, levels=(*fast, replace(last, holds=("weights",), writable=False)), io_level="any"
+    )
+    foreign += [resolve_task(first.program, flash, must_fit=False, slices=slices) for slices in (None, 0.1)]
     cases += [noted(lambda module, task=task: str(said(module.freedom_of(task)))) for task in foreign]
     cut = resolve_task("synthetic:diamond?ops=9&seed=1", "nnp-i", slices=0.1)
     cases.append(noted(lambda module: str(module.in_order(cut, np.arange(9)).program.num_tensors)))

@@ -99,6 +99,8 @@ def test_the_example_of_the_documentation(parsed: Callable[..., Any]) -> None:
         "roofline",
         "--patterns",
         "off",
+        "--fusion",
+        "conv",
     )
     after = {constant["name"]: constant["after"] for constant in found["constants"]}
     assert after["compute.efficiency"] == pytest.approx(0.6, rel=0.02)

@@ -12,6 +12,7 @@ from memplace_env.envs.steps import StepsProblem, step_kernels, step_tables
 from memplace_env.envs.steps.step_kernels import CURSOR, MASK
 from memplace_env.placement.task import Task
 from tests.agents.test_order_guards import said, task_of
+from tests.agents.tiny_tasks import task_with_roles
 from tests.mutation import Case, decides, noted, plain_kernels, unnoticed
 from tests.references.reference_steps import Steps
 
@@ -22,6 +23,7 @@ def tasks() -> list[Task]:
     settings += [{"ops": 5, "levels": 3}, {"ops": 5, "weights": "streamed"}, {"ops": 6, "share": 0.8, "capacity": 120}]
     settings += [{"ops": 4, "share": 0.5, "capacity": capacity} for capacity in range(41, 81, 5)]
     made = [task_of(seed, **setting) for seed in range(6) for setting in settings]
+    made += [task for task in (task_with_roles(seed, 4, 3) for seed in range(60)) if task is not None]
     return [task for task in made if Steps(task, "density").order]
 
 

@@ -12,7 +12,6 @@ from memplace_agents.optimality import OPTIMAL_GAP, WEAK_DUALITY, Proof, warn_of
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
-from memplace_env.machine.costs.cost_arrays import LIMIT_PS
 from memplace_env.placement.memory_plan import MemoryPlan
 
 MORE, LEAST_QUESTION = 4.0, 1.0
@@ -149,9 +148,7 @@ class ProvingSearch(ABC):
         """Prove a bound from the best plan on."""
 
     def _offer(self, plan: MemoryPlan) -> int:
-        """Offer a plan; return its latency in ps. One that leaves tensors where they may not lie takes forever."""
-        if len(self.task.homeless(plan)):
-            return LIMIT_PS
+        """Offer a plan; return its latency in ps."""
         return self.evaluator.offer(plan).latency_ps
 
     def _report_bound(self, bound_ps: float) -> None:

@@ -55,7 +55,7 @@ def test_single_numbers_ascend(tmp_path):
 
 
 def test_zeros_that_numbers_are_scattered_into(tmp_path):
-    """They are no place of a lost weight, so the root of their sum with positive numbers is finite."""
+    """Such zeros are no place of a lost weight, so the root of their sum with positive numbers is finite."""
     nodes = [
         helper.make_node("ConstantOfShape", ["shape"], ["zeros"], "zeros"),
         helper.make_node("ScatterElements", ["zeros", "rows", "ones"], ["w"], "scatter"),

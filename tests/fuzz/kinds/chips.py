@@ -88,10 +88,11 @@ def _place(program: Program, chip: Accelerator) -> None:
     from memplace_env.envs.one_shot import OneShotEnv
 
     task = make_task(program, chip)
+    native_report(task)  # refused where results must lie in fast memories, and find no place there
     with accepted():
         _check(task, native_report(task))
         _check(task, _judged(task, DensityGreedy().solve(OneShotEnv(task), budget=3, seed=0)))
-        if chip.num_levels == 2:
+        if chip.num_levels == 2 and not task.must_leave.any():
             task = streamed(task)
             _check(task, _judged(task, GreedyPlayer().solve(MallocGameEnv(task), budget=1, seed=0)))
 

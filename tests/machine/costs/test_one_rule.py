@@ -45,6 +45,7 @@ KNOW_OVERHEAD = {
     "memplace_agents.exact.dynamic.times",  # its rows
     "memplace_agents.exact.static.static_model",  # a linear program of the rule
     "memplace_agents.exact.static.static_solve",  # its sum
+    "memplace_agents.exact.static.static_search",  # likewise, of large programs
     "memplace_agents.exact.static.static_ties",  # bounds for its ops
     "memplace_agents.exact.order.order_model",  # likewise, over all orders
     "memplace_agents.exact.order.order_search",  # its sum
