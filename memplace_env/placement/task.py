@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """A program on a chip. Values derived from it are computed once and cached on it, see `derived`.
 
@@ -145,6 +145,9 @@ class Task:
         task = replace(self, simulator=simulator)
         object.__setattr__(task, "_derived", self._derived)
         return task
+
+    def __repr__(self) -> str:
+        return f"Task({self.program!r}, {self.accelerator.name!r}, settings={dict(self.settings)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts that make the task; the copy derives the rest anew."""

@@ -35,6 +35,7 @@ def game():
     return MallocGameEnv("synthetic:random?ops=60&seed=0", "edge-tpu")
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a task, where nothing failed
 @settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
 @given(MOVING, st.data())
 def test_a_plan_is_a_solution_of_its_latency(task, data):

@@ -23,7 +23,8 @@ def tasks() -> list[Task]:
     settings += [{"ops": 5, "levels": 3}, {"ops": 5, "weights": "streamed"}, {"ops": 6, "share": 0.8, "capacity": 120}]
     settings += [{"ops": 4, "share": 0.5, "capacity": capacity} for capacity in range(41, 81, 5)]
     made = [task_of(seed, **setting) for seed in range(6) for setting in settings]
-    made += [task for task in (task_with_roles(seed, 4, 3) for seed in range(60)) if task is not None]
+    roles = (task_with_roles(seed, 4, 3) for seed in range(60))
+    made += [task for task in roles if task is not None and task.allowed[task.program.is_placeable, :-1].any()]
     return [task for task in made if Steps(task, "density").order]
 
 
@@ -67,6 +68,7 @@ def test_what_shares_its_bytes_is_noticed_when_it_is_broken(monkeypatch: pytest.
             "if count > 0 - 1",
             "moves[2, index] =",
             "low = level[user]",
+            "while level < BACKING and",  # a finished state alone closes all levels
         ),
         *(
             f"profile, fewest, fits = (profile_of(tables, state, level), _PLENTY, tables.capacity[level] >{more}"
@@ -84,4 +86,5 @@ def test_the_tables_of_pairs_are_noticed_when_they_are_broken() -> None:
     for task in (*tasks(), *(task_of(0, capacity=capacity) for capacity in range(8, 45))):
         given = task, OneShotProblem(task).decision_of
         cases.append(noted(lambda module, given=given: str(module.entries_with_choice(*given).tolist())))
-    assert unnoticed(step_tables, decides, cases, same=()) == []
+    same = ("may[:, :BACKING] &= free.max(axis=1) > 0",)  # no chip here has a memory without a free byte
+    assert unnoticed(step_tables, decides, cases, same=same) == []
