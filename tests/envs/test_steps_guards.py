@@ -69,6 +69,7 @@ def test_what_shares_its_bytes_is_noticed_when_it_is_broken(monkeypatch: pytest.
             "moves[2, index] =",
             "low = level[user]",
             "while level < BACKING and",  # a finished state alone closes all levels
+            "while not state[MASK] >> level:",
         ),
         *(
             f"profile, fewest, fits = (profile_of(tables, state, level), _PLENTY, tables.capacity[level] >{more}"
