@@ -6,6 +6,7 @@ import re
 from itertools import combinations
 from typing import Any
 
+from memplace_env._lib.units import round_up
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import TensorKind
@@ -128,7 +129,8 @@ def _require_slices(task: Task, tables: Tables) -> None:
         assert sum(row[2] for row in mine) == rows
         parts = [row[2] for row in tables["tensors"][first : first + count]]
         assert 0 <= sum(parts) - size < count * task.program.alignment
-        assert [part * rows for part in parts] == [row[2] * size for row in mine]
+        unit = task.program.alignment
+        assert [round_up(row[2] * size // rows, unit) for row in mine] == parts
         assert {row[1] for row in tables["tensors"][first : first + count]} == {int(program.tensor_kind[number])}
 
 
