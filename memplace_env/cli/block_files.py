@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
 from io import StringIO
@@ -11,7 +10,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from memplace_env._lib.errors import PlanError
+from memplace_env._lib.foreign import parse_json, read
 
+FILE_BYTES: Final = 2**28
+"""Largest file that is read: some ten million blocks. Our choice."""
 _CSV: Final = {"lower": "first", "upper": "last", "offset": "pin"}
 """Names of a CSV by those of a JSON; `upper` is one more than `last`."""
 
@@ -35,14 +37,19 @@ def read_blocks(path: Path) -> list[BlockRow]:
         PlanError: if it is neither a CSV nor a JSON of blocks, or two have one name.
     """
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8-sig")
+        content = sys.stdin.buffer.read(FILE_BYTES + 1) if str(path) == "-" else read(path, FILE_BYTES)
+        if len(content) > FILE_BYTES:
+            raise ValueError(f"it has more than {FILE_BYTES:,} bytes")
+        text = content.decode("utf-8-sig")
         if text.lstrip()[:1] in ("{", "["):
-            document = json.loads(text)
+            document = parse_json(text)
             rows = document["blocks"] if isinstance(document, dict) else document
             blocks = [_block(row) for row in rows]
         else:
             blocks = [_block(_of_csv(row)) for row in csv.DictReader(text.splitlines(), strict=True)]
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise PlanError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise PlanError(
             f"{path} holds no blocks: {reason}. A .csv has the columns id,lower,upper,size and may have "

@@ -117,24 +117,6 @@ def baseline_of(env: Env) -> EvaluatedPlan:
     return (all_backing_baseline if env.formulation is Formulation.GAME else native_baseline)(env.task)
 
 
-def note_registered(env: Env, env_id: str, flags: ModelFlags) -> None:
-    """Write a line to stderr on whether the environment is the registered problem, if not with both baselines.
-
-    Slices, orders and simulators, with which the problem is another in any case, go without.
-    """
-    if (flags.slices, flags.order, flags.simulator) != (None, None, None):
-        return
-    from memplace_env.report.quantities import seconds
-
-    other = make_env(*ModelFlags(costs=flags.costs).of_id(env_id), env.formulation)
-    if other.task.program.sha256 == env.task.program.sha256:
-        note(f"This is the registered problem, {env_id}.")
-        return
-    there, here = baseline_of(other), baseline_of(env)
-    times = f"{there.name} {seconds(there.report.latency_s)}, here {seconds(here.report.latency_s)}"
-    note(f"{env_id}, the registered problem, is another graph: {times}.")
-
-
 def _made(env_id: str, arguments: dict[str, Any]) -> Env:
     import gymnasium as gym
 
@@ -320,10 +302,10 @@ class ModelFlags:
                 )
         return cls(
             dims=parsed_dims(dim or [], "--dim") or None,
-            values=_parsed_values(value or []) or None,
-            aliases=_parsed_aliases(alias or []) or None,
+            values=_parsed_values(value) or None,
+            aliases=_parsed_pairs(alias, "--alias", "OUTPUT=INPUT, such as present=past", marks=1) or None,
             slices=_parsed_slices(slices),
-            pins=_parsed_pins(pin or []) or None,
+            pins=_parsed_pairs(pin, "--pin", "TENSOR=MEMORY, such as input=SRAM") or None,
             **typed,
         )
 
@@ -465,38 +447,26 @@ def _parsed_slices(text: str | None) -> float | str | None:
         raise MemPlaceError(f"--slices takes a share of the fastest memory or auto, not {text!r}.") from None
 
 
-def _parsed_pins(texts: list[str]) -> dict[str, str]:
-    """Return the memory that each tensor must lie in from texts like x=SRAM."""
-    pins: dict[str, str] = {}
-    for text in texts:
-        name, _, level = text.rpartition("=")
-        if not name or not level or name in pins:
-            raise MemPlaceError(f"--pin takes TENSOR=MEMORY, such as input=SRAM, once for each tensor, not {text!r}.")
-        pins[name] = level
-    return pins
+def _parsed_pairs(texts: list[str] | None, flag: str, form: str, marks: int = 9) -> dict[str, str]:
+    """Return what follows the last of at most so many = in texts by what stands before; `form` has an example."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, _, value = text.rpartition("=")
+        if not name or not value or name in pairs or text.count("=") > marks:
+            raise MemPlaceError(f"{flag} takes {form}, once for each name, not {text!r}.")
+        pairs[name] = value
+    return pairs
 
 
-def _parsed_values(texts: list[str]) -> dict[str, float]:
-    """Return numbers of graph inputs from texts like sr=16000; dims are parsed by `parsed_dims`."""
-    values: dict[str, float] = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
+def _parsed_values(texts: list[str] | None) -> dict[str, float]:
+    """Return numbers of graph inputs from texts like sr=16000."""
+    form, values = "NAME=NUMBER, such as sr=16000", dict[str, float]()
+    for name, number in _parsed_pairs(texts, "--value", form).items():
         try:
-            found = int(number) if number.strip().lstrip("+-").isdecimal() else float(number)
+            values[name] = int(number) if number.strip().lstrip("+-").isdecimal() else float(number)
         except ValueError:
-            found = None
-        if found is None or not name or name in values:
-            raise MemPlaceError(f"--value takes NAME=NUMBER, such as sr=16000, once for each name, not {text!r}.")
-        values[name] = found
+            raise MemPlaceError(f"--value takes {form}, not {f'{name}={number}'!r}.") from None
     return values
-
-
-def _parsed_aliases(texts: list[str]) -> dict[str, str]:
-    """Return inputs by the outputs in their place from texts like present=past."""
-    pairs = [text.split("=") for text in texts]
-    if any(len(pair) != 2 or not all(pair) for pair in pairs) or len({pair[0] for pair in pairs}) < len(pairs):
-        raise MemPlaceError(f"--alias takes OUTPUT=INPUT, each output once, not {' '.join(texts)!r}.")
-    return dict(pairs)
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,7 +17,6 @@ from memplace_env.cli.model_flags import (
     is_env_id,
     make_env,
     model_flags,
-    note_registered,
     posed_by,
 )
 from memplace_env.cli.shared_options import (
@@ -34,6 +33,9 @@ from memplace_env.cli.shared_options import (
     learner_flags,
 )
 from memplace_env.envs.registration import Formulation
+
+if TYPE_CHECKING:
+    from memplace_env.cli.model_flags import Env
 
 NO_PLAN = 1
 """Exit code if a search ends without a plan."""
@@ -128,7 +130,7 @@ def solve(
         flags = replace(flags, order=None if order.order is None else order.order.tolist())
     env = make_env(model, flags, formulation)
     if env_id is not None:
-        note_registered(env, env_id, flags)
+        _note_registered(env, env_id, flags)
     names = [spec.name for spec in specs]
     best_of_all = DEFAULTS[formulation] in names
     named = () if best_of_all else dict.fromkeys(names)
@@ -163,3 +165,21 @@ def solve(
         return
     result.show()
     stdout().print(folder.summary(result.evaluated), soft_wrap=True)
+
+
+def _note_registered(env: Env, env_id: str, flags: ModelFlags) -> None:
+    """Write a line to stderr on whether the environment is the registered problem, if not with both baselines.
+
+    Slices, orders and simulators, with which the problem is another in any case, go without.
+    """
+    if (flags.slices, flags.order, flags.simulator) != (None, None, None):
+        return
+    from memplace_env.report.quantities import seconds
+
+    other = make_env(*ModelFlags(costs=flags.costs).of_id(env_id), env.formulation)
+    if other.task.program.sha256 == env.task.program.sha256:
+        note(f"This is the registered problem, {env_id}.")
+        return
+    there, here = baseline_of(other), baseline_of(env)
+    times = f"{there.name} {seconds(there.report.latency_s)}, here {seconds(here.report.latency_s)}"
+    note(f"{env_id}, the registered problem, is another graph: {times}.")

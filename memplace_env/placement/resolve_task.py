@@ -166,7 +166,8 @@ def resolve_task(
     synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
     if synthetic:  # under these settings optima are planted
         costs = "roofline" if costs is None else costs
-        alignment, io_level = alignment or 1, io_level or BACKING
+        alignment = 1 if alignment is None else alignment
+        io_level = BACKING if io_level is None else io_level
     black_box = resolve_simulator(simulator)
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
@@ -341,14 +342,15 @@ def _refuse_updates(task: Task) -> None:
         )
 
 
-def _fitting(task: Task) -> Task:
+def misfit(task: Task) -> str | None:
+    """Return why the chip's memories cannot hold the program, as a sentence with the bytes; None if they may."""
     program, memory = task.program, task.accelerator.levels[-1]
     if not task.fits:
         weights = min(program.bytes_of(TensorKind.WEIGHT), task.footprint)
         sizes = weights, task.footprint - weights, memory.capacity_bytes
         scale, unit = (2**30, "GiB") if memory.capacity_bytes >= 2**30 else (2**10, "KiB")
         stay, live, room = (f"{size / scale:.1f} {unit}" for size in sizes)
-        raise AcceleratorError(
+        return (
             f"{program.name!r} has {stay} of weights and up to {live} of other data at once, more than the {room} of "
             f"{memory.name}, the backing memory of {task.accelerator.name!r}; take a smaller batch, smaller dims, "
             "a smaller dtype or another accelerator."
@@ -357,10 +359,16 @@ def _fitting(task: Task) -> Task:
         needs, most = _least_bytes(task, (task.allowed <= levels).all(axis=1)), int(task.capacities[levels].sum())
         if needs > most:
             names = " and ".join(task.accelerator.levels[level].name for level in np.flatnonzero(levels))
-            raise AcceleratorError(
+            return (
                 f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
                 f"for {most:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
             )
+    return None
+
+
+def _fitting(task: Task) -> Task:
+    if (why := misfit(task)) is not None:
+        raise AcceleratorError(why)
     return task
 
 

@@ -56,11 +56,16 @@ def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: st
                 did = f"; did you mean {shown(close)}?" if close else "."
                 raise WorkloadError(f"A pin names the {what} {shown(wanted)}, which {where} does not have{did}")
         named = np.array([one == name for one in whole.tensor_name])[program.whole_tensor]
+        if level_name != levels[-1].name and not program.is_placeable[named].all():
+            raise WorkloadError(
+                f"A pin puts {shown(name)} into {level_name}, but inputs and outputs of the graph are in no block; "
+                f"pass io_level={ANY!r} or {level_name!r} too."
+            )
         allowed[named] &= np.arange(len(levels)) == numbers[level_name]
     for tensor in np.flatnonzero(~allowed.any(axis=1))[:1].tolist():
         raise AcceleratorError(
             f"tensor {shown(program.tensor_name[tensor])} of {program.tensor_bytes[tensor]:,} bytes may lie in no "
-            f"memory of the chip: look at holds, largest_block_bytes and io_level of its file, and at pins."
+            "memory of the chip: look at holds, largest_block_bytes and io_level of its file, and at pins."
         )
     return allowed
 

@@ -50,49 +50,53 @@ def with_ends(program: Program) -> Program:
     taken[program.alias_of[program.alias_of >= 0]] = True
     inputs = np.flatnonzero((program.tensor_kind == TensorKind.INPUT) & ~taken)
     outputs = np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (program.alias_of < 0))
-    ends = [(ARRIVAL, inputs), (DEPARTURE, outputs)]
-    before, after = ([end for end in ends if len(end[1]) and end[0] == kind] for kind in (ARRIVAL, DEPARTURE))
-    if not before and not after:
+    both = np.concatenate([inputs, outputs])
+    if len(both) == 0:
         return program
-    first, last = (inputs if before else inputs[:0]), (outputs if after else outputs[:0])
+    before, after = int(len(inputs) > 0), int(len(outputs) > 0)  # ops
     kind, rows, producer = program.tensor_kind.copy(), program.tensor_rows.copy(), program.producer.copy()
-    both = np.concatenate([first, last])
     kind[both], rows[both] = TensorKind.ACTIVATION, 1
-    producer[producer >= 0] += len(before)
-    producer[first] = 0
+    producer[producer >= 0] += before
+    producer[inputs] = 0
     nothing = np.array([[GEOMETRY_DEFAULT.get(name, 0) for name in GEOMETRY]])
 
     def around(values: Ints, row: Ints) -> Ints:
         """Return the values of ops with those of the ends around them."""
-        return np.concatenate([row] * len(before) + [values] + [row] * len(after))
+        return np.concatenate([row] * before + [values] + [row] * after)
 
-    counts = around(np.diff(program.use_ptr), np.zeros(1, dtype=np.int64))
-    counts[: len(before)], counts[len(counts) - len(after) :] = len(first), len(last)
-    named = tuple(kind for kind, _ in before), tuple(kind for kind, _ in after)
+    ends = (ARRIVAL,) * before, (DEPARTURE,) * after
+    counts = [len(inputs)] * before + np.diff(program.use_ptr).tolist() + [len(outputs)] * after
     return replace(
         program,
         tensor_kind=kind,
         tensor_rows=rows,
         producer=producer,
-        op_type=(*named[0], *program.op_type, *named[1]),
-        op_name=(*named[0], *program.op_name, *named[1]),
+        op_type=(*ends[0], *program.op_type, *ends[1]),
+        op_name=(*ends[0], *program.op_name, *ends[1]),
         gemm=around(program.gemm, np.zeros((1, 4), dtype=np.int64)),
         vector_ops=around(program.vector_ops, np.zeros(1, dtype=np.int64)),
         geometry=around(program.geometry, nothing),
         use_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        use_tensor=np.concatenate([first, program.use_tensor, last]),
-        use_is_result=np.concatenate([np.ones_like(first, bool), program.use_is_result, np.zeros_like(last, bool)]),
-        use_bytes=np.concatenate([np.ones_like(first), program.use_bytes, np.ones_like(last)]),
-        use_halo=np.concatenate([np.zeros_like(first), program.use_halo, np.zeros_like(last)]),
-        inplace=program.inplace + len(first),
-        op_nodes=(*[()] * len(before), *program.op_nodes, *[()] * len(after)) if program.op_nodes else (),
+        use_tensor=np.concatenate([inputs, program.use_tensor, outputs]),
+        use_is_result=np.concatenate([inputs >= 0, program.use_is_result, outputs < 0]),
+        use_bytes=np.concatenate([np.ones_like(inputs), program.use_bytes, np.ones_like(outputs)]),
+        use_halo=np.concatenate([np.zeros_like(inputs), program.use_halo, np.zeros_like(outputs)]),
+        inplace=program.inplace + len(inputs),
+        op_nodes=(*[()] * before, *program.op_nodes, *[()] * after) if program.op_nodes else (),
     )
 
 
 def inner_ops(program: Program) -> slice:
     """Return the ops without those of `with_ends`."""
-    kinds = program.op_type
-    return slice(int(kinds[0] == ARRIVAL), len(kinds) - (kinds[-1] == DEPARTURE))
+    last = program.num_ops - 1
+    return slice(int(_is_end(program, 0, ARRIVAL)), program.num_ops - _is_end(program, last, DEPARTURE))
+
+
+def _is_end(program: Program, op: int, kind: str) -> bool:
+    """Return whether an op is one of `with_ends`: an op of a model that has this type does something."""
+    uses = slice(program.use_ptr[op], program.use_ptr[op + 1])
+    idle = not program.gemm[op].any() and program.vector_ops[op] == 0 and (program.use_bytes[uses] == 1).all()
+    return bool(program.op_type[op] == kind and idle and (program.use_is_result[uses] == (kind == ARRIVAL)).all())
 
 
 def inner_uses(program: Program) -> slice:

@@ -13,6 +13,7 @@ from rich.table import Table
 from memplace_env._lib.units import PS
 from memplace_env.machine.costs import Costs, Roofline, costs_of, op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
+from memplace_env.placement.resolve_task import misfit
 from memplace_env.placement.task import Task
 from memplace_env.program.blocks import inner_ops, kinds_of
 from memplace_env.program.program import Ints, TensorKind
@@ -148,7 +149,7 @@ class Inspection(NamedTuple):
             "peak_live_bytes": int(program.live_bytes.max()),
             **{f"peak_live_bytes_{name.replace(' ', '_')}": peak for name, peak in self.other_peaks().items()},
             "footprint_bytes": self.task.footprint,
-            "fits": self.task.fits,
+            "fits": misfit(self.task) is None,
             "moved_bytes": int(self.op_bytes.sum()),
             "intensity": self.intensity,
             "ridge": {level.name: self.ridge(index) for index, level in enumerate(chip.levels)},
@@ -276,6 +277,8 @@ def _totals(inspection: Inspection) -> Table:
     fit = "fits" if inspection.task.fits else "does not fit"
     room = f"{size(inspection.task.footprint)} of {size(levels[-1].capacity_bytes)}"
     add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
+    if inspection.task.fits and (why := misfit(inspection.task)):
+        add_row(table, "room elsewhere", f"does not fit: {why}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
     everything = np.ones(program.num_ops, dtype=bool)

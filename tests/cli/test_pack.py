@@ -85,6 +85,8 @@ def test_banks_are_packed_apart(run: Run, parsed: Callable[..., Any]) -> None:
         ("id,lower,upper,size\na,0,1,1\na,0,1,1\n", "two blocks of one id"),
         ('{"blocks": [{"id": "a", "size": 1.5, "first": 0, "last": 1}]}', "not a whole number"),
         ("{", "holds no blocks"),
+        ("[" * 10**5, "nested too deeply"),
+        ("[5]", "holds no blocks"),
     ],
 )
 def test_bad_files(text: str, said: str, run: Run) -> None:

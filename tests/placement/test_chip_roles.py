@@ -84,6 +84,12 @@ def test_inspections_look_at_memories_that_may_be_used():
     assert inspection.fastest.time_ps.sum() <= inspection.backing.time_ps.sum() < 10**12
 
 
+def test_inspections_say_what_does_not_fit_beside_flash():
+    inspection = inspect_task(resolve_task("MobileNetV2", "stm32h750", must_fit=False))
+    assert inspection.task.fits  # in flash, that is
+    assert not inspection.to_json()["fits"]
+
+
 def test_optima_are_planted_where_all_may_lie_everywhere():
     with pytest.raises(WorkloadError, match="memories hold weights and results, not 'k210'"):
         planted("chain", accelerator="k210")

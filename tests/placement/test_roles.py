@@ -51,6 +51,7 @@ def test_a_pinned_tensor_lies_where_it_is_pinned():
     ("pins", "message"),
     [
         ({"nothing": "LLC"}, "A pin names the tensor nothing, which 'MobileNetV2' does not have"),
+        ({"pixel_values": "LLC"}, "inputs and outputs of the graph are in no block; pass io_level='any' or 'LLC' too."),
         ({"{}": "LLCC"}, "A pin names the memory LLCC, which the chip does not have; did you mean LLC?"),
     ],
 )

@@ -23,9 +23,10 @@ from memplace_env.program.blocks import (
     kinds_of,
     with_ends,
 )
+from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
-from tests.by_hand import three_ops
+from tests.by_hand import machine, three_ops
 from tests.placement.plan.test_validate_alias import TASK as ALIASED
 from tests.strategies import accelerators, cost_models, programs, programs_with_pairs, tensor_levels
 from tests.thorough import examples
@@ -89,6 +90,17 @@ def test_ends_cost_next_to_nothing(program, chip, costs, alignment, data):
         ~np.isin(np.arange(task.program.num_ops), range(task.program.num_ops)[inner]),
     )
     assert report.op_time_ps[untouched].max(initial=0) <= task.costs.latency_ps.sum() + task.program.num_tensors
+
+
+def test_an_op_of_a_model_may_have_the_type_of_an_end():
+    build = ProgramBuilder("named", "int8")
+    build.tensor("x", 8, TensorKind.INPUT)
+    build.tensor("y", 8, TensorKind.OUTPUT)
+    build.op(ARRIVAL, [0], [1], vector_ops=8)
+    program = build.build()
+    assert inner_ops(program) == slice(0, 1)
+    assert inner_ops(with_ends(program)) == slice(1, 2)
+    assert make_task(program, machine()).costs.use_ps.min() > 1
 
 
 @examples(50)

@@ -24,7 +24,7 @@ def packing_figure(blocks: Ints, names: Sequence[str], title: str, line: str) ->
         VisualizationError: if matplotlib is not installed.
     """
     arena = max(int((blocks[:, 0] + blocks[:, 3]).max(initial=0)), 1)
-    page, scale = Page(), bytes_scale(arena)
+    page, scale, palette = Page(), bytes_scale(arena), list(dict.fromkeys(BLOCK_COLOURS.values()))
     figure = new_figure(page.width, page.height)
     axes = figure.add_axes(page.panel(58, 650))
     style_axes(axes)
@@ -32,7 +32,7 @@ def packing_figure(blocks: Ints, names: Sequence[str], title: str, line: str) ->
     rectangles = Rectangles(first, offset / scale.size, last - first + 1, size / scale.size)
     axes.set_xlim(first.min(initial=0), (last + 1).max(initial=1))
     axes.set_ylim(0, arena / scale.size)
-    colours = np.array(list(BLOCK_COLOURS.values()))[np.arange(len(blocks)) % len(BLOCK_COLOURS)].tolist()
+    colours = [palette[row % len(palette)] for row in range(len(blocks))]
     pixels = pixels_per_unit(axes)
     draw_blocks(axes, rectangles, colours, pixels)
     draw_names(figure, axes, rectangles, names, colours, pixels)
