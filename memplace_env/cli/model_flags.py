@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -447,7 +448,7 @@ def _parsed_slices(text: str | None) -> float | str | None:
         raise MemPlaceError(f"--slices takes a share of the fastest memory or auto, not {text!r}.") from None
 
 
-def _parsed_pairs(texts: list[str] | None, flag: str, form: str, marks: int = 9) -> dict[str, str]:
+def _parsed_pairs(texts: list[str] | None, flag: str, form: str, marks: float = inf) -> dict[str, str]:
     """Return what follows the last of at most so many = in texts by what stands before; `form` has an example."""
     pairs: dict[str, str] = {}
     for text in texts or ():

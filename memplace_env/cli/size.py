@@ -53,4 +53,4 @@ def size(model: Model, flags: ModelFlags, out: FolderFlag = None, json: JsonFlag
         worth = seconds(row.latency_s), ratio(row.latency_s / best_s), percent(max(row.latency_s / row.bound_s - 1, 0))
         add_row(table, bytes_text(row.size), *worth, ", ".join(notes))
     stdout().print(table, "")
-    stdout().print(line, *([f"\nWritten: {written}"] if written else []), sep="", soft_wrap=True)
+    stdout().print(line, *([f"Written: {written}"] if written else []), sep="\n", soft_wrap=True)

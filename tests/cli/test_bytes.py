@@ -53,7 +53,8 @@ def test_sizes_up_to_one_that_holds_all(parsed: Callable[..., Any], run: Run, mo
     assert all(row["bound_s"] <= row["latency_s"] * 1.0001 for row in rows)
     assert min(row["size"] for row in rows if row["latency_s"] <= 1.01 * latencies[-1]) == shown["knee_bytes"]
     assert Path(shown["picture"]).read_bytes().startswith(b"\x89PNG")
-    assert "The knee is at" in run("size", MODEL).stdout
+    knee_line, written = run("size", MODEL).stdout.splitlines()[-2:]
+    assert (knee_line[:14], written[:9]) == ("The knee is at", "Written: ")
 
 
 def test_the_knee_is_the_smallest_size_that_loses_one_percent() -> None:
