@@ -68,8 +68,9 @@ def test_what_shares_its_bytes_is_noticed_when_it_is_broken(monkeypatch: pytest.
             "if count > 0 - 1",
             "moves[2, index] =",
             "low = level[user]",
-            "while level < BACKING and",  # a finished state alone closes all levels
-            "while not state[MASK] >> level:",
+            "while level <= BACKING and",  # comes down again
+            "while level < BACKING + 1 and",
+            "while not state[MASK] >> level:",  # nothing slower is allowed
         ),
         *(
             f"profile, fewest, fits = (profile_of(tables, state, level), _PLENTY, tables.capacity[level] >{more}"
@@ -87,5 +88,4 @@ def test_the_tables_of_pairs_are_noticed_when_they_are_broken() -> None:
     for task in (*tasks(), *(task_of(0, capacity=capacity) for capacity in range(8, 45))):
         given = task, OneShotProblem(task).decision_of
         cases.append(noted(lambda module, given=given: str(module.entries_with_choice(*given).tolist())))
-    same = ("may[:, :BACKING] &= free.max(axis=1) > 0",)  # no chip here has a memory without a free byte
-    assert unnoticed(step_tables, decides, cases, same=same) == []
+    assert unnoticed(step_tables, decides, cases, same=()) == []

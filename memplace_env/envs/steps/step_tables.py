@@ -120,7 +120,6 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     free, shared = _free_bytes(task), _pairs(program, entry_of, entries)
     may, decided = np.zeros((entries, LEVELS), dtype=np.bool_), entry_of >= 0
     np.logical_or.at(may, entry_of[decided], _three_levels(task.allowed[decided]))
-    may[:, :BACKING] &= free.max(axis=1) > 0
     segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
     used = use_entry >= 0
