@@ -1,0 +1,219 @@
+"""`from_executorch`: the graph that ExecuTorch's runtime executes, as a Program."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.backends.executorch.aten_work import work_of
+from memplace_env.program.blocks import ARRIVAL, DEPARTURE
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import FLOAT_BYTES, Program, TensorKind
+
+_NO_OPS: Final = {"alloc", "free", "view"}
+"""Functions of ExecuTorch's module `memory`, which the runtime does not execute."""
+
+
+class GraphProgram(NamedTuple):
+    """A graph as a Program.
+
+    Attributes:
+        program: the program.
+        specs: the `TensorSpec` of each tensor, one for all that share bytes.
+        strays: numbers of tensors that ExecuTorch keeps alive at other ops than the program does.
+    """
+
+    program: Program
+    specs: list[Any]
+    strays: list[int]
+
+
+def from_executorch(program: Any, method: str = "forward") -> Program:
+    """Return a graph of ExecuTorch as a Program: the ops, lives and bytes that its runtime has.
+
+    Tensors that share bytes are one, so views cost nothing; ops are not fused, sizes that vary have their upper bounds.
+    A write into a tensor that exists already, as into a cache, counts as a read. Of a delegate only operands and
+    results are known: it is one op without work.
+
+    Args:
+        program: an `EdgeProgramManager`, an `ExecutorchProgramManager` or a `GraphModule` after memory planning.
+        method: the method's name, for programs of several.
+
+    Raises:
+        WorkloadError: for control flow, a tensor whose size has no bound, or a graph without any op.
+    """
+    if hasattr(program, "to_executorch"):
+        program = program.to_executorch()
+    if hasattr(program, "exported_program"):
+        program = program.exported_program(method)
+    graph_module = getattr(program, "graph_module", program)
+    refuse_control_flow(graph_module)
+    return graph_program(graph_module, method).program
+
+
+def refuse_control_flow(graph_module: Any) -> None:
+    """Raise a WorkloadError if the graph calls another graph."""
+    from torch.fx import GraphModule
+
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and isinstance(_attribute(graph_module, node.target), GraphModule):
+            raise WorkloadError(
+                f"The graph has control flow ({node.name}), which is not planned; use ExecuTorch's own planner for it."
+            )
+
+
+def root_of(spec: Any) -> tuple[Any, int]:
+    """Return the spec whose bytes a spec lies in, and the offset there."""
+    offset = 0
+    while True:
+        # A view's own spec forwards all but its shape to its base.
+        while (base := getattr(spec, "_base", None)) is not None:
+            spec = base
+        base = getattr(spec, "storage_base", None)
+        if base is None:
+            return spec, offset
+        offset += spec.storage_base_offset
+        spec = base
+
+
+def graph_program(graph_module: Any, name: str, *, ends: bool = False) -> GraphProgram:
+    """Return the program of a graph whose tensors have specs.
+
+    Args:
+        graph_module: the graph.
+        name: the program's name.
+        ends: whether inputs and outputs are blocks, as those of `blocks.with_ends`; then all that ExecuTorch keeps
+            alive to its end is an output, even an input.
+
+    Raises:
+        WorkloadError: a tensor's size has no bound, or there is no op.
+    """
+    nodes = list(graph_module.graph.nodes)
+    builder, numbers, specs = ProgramBuilder(name, _dtype(nodes)), dict[int, int](), list[Any]()
+    outputs = {id(root) for node in nodes if node.op == "output" for root in _roots(node.all_input_nodes)}
+
+    def number(root: Any, label: str, kind: TensorKind) -> int:
+        if id(root) not in numbers:
+            try:
+                size = int(root.nbytes())
+            except Exception as error:  # what PyTorch raises for a size that depends on data
+                raise WorkloadError(f"Tensor {label} has a size without an upper bound: {error}") from None
+            numbers[id(root)] = builder.tensor(label, max(size, 1), kind)
+            specs.append(root)
+        return numbers[id(root)]
+
+    inner = TensorKind.ACTIVATION
+    sources = {id(root): node for node in nodes if node.op in ("placeholder", "get_attr") for root in _roots([node])}
+    computing = [(index, node) for index, node in enumerate(nodes) if _computes(node)]
+    spans = list[int]()  # the node of each op
+    if ends:
+        used = {id(root) for _, node in computing for root in _roots(node.all_input_nodes)} | outputs
+        inputs = [root for node in sources.values() for root in _roots([node]) if not root.const and id(root) in used]
+        arriving = [number(root, sources[id(root)].name, inner) for root in dict.fromkeys(inputs)]
+        if arriving:
+            builder.op(ARRIVAL, [], arriving, name=ARRIVAL, bytes_read=dict.fromkeys(arriving, 1))
+            spans.append(-1)
+    for index, node in computing:
+        made = dict.fromkeys(root for root in _roots([node]) if id(root) not in numbers and id(root) not in sources)
+        operands = []
+        for root in dict.fromkeys(_roots([*node.all_input_nodes, node])):
+            if root not in made:
+                source = sources.get(id(root))
+                kind = TensorKind.WEIGHT if root.const else TensorKind.INPUT
+                operands.append(number(root, source.name if source else node.name, kind))
+        results = [
+            number(
+                root,
+                node.name if len(made) == 1 else f"{node.name}.{place}",
+                TensorKind.OUTPUT if id(root) in outputs and not ends else inner,
+            )
+            for place, root in enumerate(made)
+        ]
+        if not operands and not results:
+            continue
+        operator = _operator(node)
+        gathered = {operands[0]: min(_size(made), specs[operands[0]].nbytes())} if operator == "embedding" else {}
+        options = [value for value in node.args if not hasattr(value, "meta")]
+        shapes = [_shape(each) for each in node.args if hasattr(each, "meta") and _specs(each)]
+        work = work_of(operator, shapes, [_shape(node)] if made else [], options)
+        builder.op(operator, operands, results, name=node.name, bytes_read=gathered, **work._asdict())
+        spans.append(index)
+    if ends:
+        last = len(nodes) - 1
+        leaving = [tensor for tensor, root in enumerate(specs) if not root.const and root.lifetime[1] == last]
+        builder.op(DEPARTURE, leaving, [], name=DEPARTURE, bytes_read=dict.fromkeys(leaving, 1))
+        spans.append(last)
+    program = builder.build()
+    return GraphProgram(program, specs, list(_strays(program, specs, spans)) if ends else [])
+
+
+def _strays(program: Program, specs: list[Any], spans: list[int]) -> Iterator[int]:
+    """Yield the tensors that live at other ops than their specs say; `spans` are the nodes of ops, rising."""
+    for tensor, spec in enumerate(specs):
+        if not spec.const:
+            first, last = spec.lifetime
+            lives = bisect_left(spans, first or -1), bisect_right(spans, last) - 1
+            if lives != (program.live_start[tensor], program.live_end[tensor]):
+                yield tensor
+
+
+def _attribute(owner: Any, path: str) -> Any:
+    for part in path.split("."):
+        owner = getattr(owner, part)
+    return owner
+
+
+def _is_memory(node: Any, names: set[str]) -> bool:
+    """Return whether a node calls one of ExecuTorch's functions about memory."""
+    module = getattr(node.target, "__module__", None) or ""
+    return node.op == "call_function" and module.endswith("exir.memory") and node.target.__name__ in names
+
+
+def _computes(node: Any) -> bool:
+    """Return whether the runtime executes a node."""
+    picks = getattr(node.target, "__name__", "") == "getitem"
+    return node.op == "call_function" and not picks and not _is_memory(node, _NO_OPS)
+
+
+def _specs(node: Any) -> list[Any]:
+    """Return the specs of a node's tensors; of a view, its base's."""
+    while _is_memory(node, {"view"}):
+        node = node.args[0]
+    specs = node.meta.get("spec")
+    return [spec for spec in (specs if isinstance(specs, list | tuple) else [specs]) if hasattr(spec, "lifetime")]
+
+
+def _roots(nodes: Any) -> Iterator[Any]:
+    """Yield the specs whose bytes the tensors of nodes lie in."""
+    return (root_of(spec)[0] for node in nodes for spec in _specs(node))
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    """Return the shape of a node's first tensor; a size that varies counts as 1."""
+    own = node.meta.get("spec")
+    spec = own if hasattr(own, "shape") else _specs(node)[0]
+    return tuple(size if isinstance(size, int) else 1 for size in spec.shape)
+
+
+def _size(roots: Any) -> int:
+    return max(sum(int(root.nbytes()) for root in roots), 1)
+
+
+def _operator(node: Any) -> str:
+    """Return an operator's name without namespace and overload: that of "aten.mm.out" is "mm"."""
+    text = str(node.target)
+    parts = text.split(".")
+    return parts[1] if len(parts) == 3 and " " not in text else getattr(node.target, "__name__", "op")
+
+
+def _dtype(nodes: list[Any]) -> str:
+    """Return the dtype of most bytes of tensors, of those that a Program may have; float32 if there are none."""
+    total = Counter[str]()
+    for root in dict.fromkeys(_roots(nodes)):
+        name = str(getattr(root, "dtype", "")).removeprefix("torch.").replace("uint8", "int8")
+        if name in FLOAT_BYTES and all(isinstance(size, int) for size in root.shape):
+            total[name] += int(root.nbytes())
+    return total.most_common(1)[0][0] if total else "float32"
