@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from memplace_env._lib.errors import WorkloadError
@@ -79,6 +80,18 @@ def root_of(spec: Any) -> tuple[Any, int]:
         spec = base
 
 
+def bytes_of(spec: Any) -> int:
+    """Return the bytes of a tensor, at most if they vary.
+
+    Raises:
+        WorkloadError: they have no bound.
+    """
+    try:
+        return int(spec.nbytes())
+    except Exception as error:  # what PyTorch raises for a size that depends on data
+        raise WorkloadError(f"A tensor of shape {list(spec.shape)} has a size without a bound: {error}") from None
+
+
 def graph_program(graph_module: Any, name: str, *, ends: bool = False) -> GraphProgram:
     """Return the program of a graph whose tensors have specs.
 
@@ -97,11 +110,7 @@ def graph_program(graph_module: Any, name: str, *, ends: bool = False) -> GraphP
 
     def number(root: Any, label: str, kind: TensorKind) -> int:
         if id(root) not in numbers:
-            try:
-                size = int(root.nbytes())
-            except Exception as error:  # what PyTorch raises for a size that depends on data
-                raise WorkloadError(f"Tensor {label} has a size without an upper bound: {error}") from None
-            numbers[id(root)] = builder.tensor(label, max(size, 1), kind)
+            numbers[id(root)] = builder.tensor(label, bytes_of(root), kind)
             specs.append(root)
         return numbers[id(root)]
 
@@ -135,7 +144,9 @@ def graph_program(graph_module: Any, name: str, *, ends: bool = False) -> GraphP
         if not operands and not results:
             continue
         operator = _operator(node)
-        gathered = {operands[0]: min(_size(made), specs[operands[0]].nbytes())} if operator == "embedding" else {}
+        gathered = dict[int, int]()
+        if operator == "embedding" and operands and made:  # it reads the rows that it returns
+            gathered[operands[0]] = min(sum(map(bytes_of, made)), bytes_of(specs[operands[0]]))
         options = [value for value in node.args if not hasattr(value, "meta")]
         shapes = [_shape(each) for each in node.args if hasattr(each, "meta") and _specs(each)]
         work = work_of(operator, shapes, [_shape(node)] if made else [], options)
@@ -187,8 +198,8 @@ def _specs(node: Any) -> list[Any]:
 
 
 def _roots(nodes: Any) -> Iterator[Any]:
-    """Yield the specs whose bytes the tensors of nodes lie in."""
-    return (root_of(spec)[0] for node in nodes for spec in _specs(node))
+    """Yield the specs whose bytes the tensors of nodes lie in, without those that have none."""
+    return (root for node in nodes for root, _ in map(root_of, _specs(node)) if bytes_of(root))
 
 
 def _shape(node: Any) -> tuple[int, ...]:
@@ -196,10 +207,6 @@ def _shape(node: Any) -> tuple[int, ...]:
     own = node.meta.get("spec")
     spec = own if hasattr(own, "shape") else _specs(node)[0]
     return tuple(size if isinstance(size, int) else 1 for size in spec.shape)
-
-
-def _size(roots: Any) -> int:
-    return max(sum(int(root.nbytes()) for root in roots), 1)
 
 
 def _operator(node: Any) -> str:
@@ -210,10 +217,10 @@ def _operator(node: Any) -> str:
 
 
 def _dtype(nodes: list[Any]) -> str:
-    """Return the dtype of most bytes of tensors, of those that a Program may have; float32 if there are none."""
+    """Return the dtype of most elements, of those that a Program may have; float32 if there are none."""
     total = Counter[str]()
     for root in dict.fromkeys(_roots(nodes)):
         name = str(getattr(root, "dtype", "")).removeprefix("torch.").replace("uint8", "int8")
         if name in FLOAT_BYTES and all(isinstance(size, int) for size in root.shape):
-            total[name] += int(root.nbytes())
+            total[name] += prod(root.shape)
     return total.most_common(1)[0][0] if total else "float32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from memplace_env._lib.errors import AgentError, ExecutionError, PlanError, WorkloadError
 from memplace_env._lib.plugins import PLANNERS, load_plugin
 from memplace_env._lib.units import round_up
-from memplace_env.backends.executorch.graph_program import graph_program, refuse_control_flow, root_of
+from memplace_env.backends.executorch.graph_program import bytes_of, graph_program, refuse_control_flow, root_of
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
@@ -85,8 +86,9 @@ class MemPlacePlanner:
         specs = list(specs)
         refuse_control_flow(graph_module)
         for spec in specs:
-            if getattr(device := getattr(spec, "device", None), "name", "CPU") != "CPU":
-                raise WorkloadError(f"A tensor lies on {device.name}; only those of the CPU are planned.")
+            device = getattr(getattr(spec, "device", None), "name", "CPU")
+            if device != "CPU":
+                raise WorkloadError(f"A tensor lies on {device}; only those of the CPU are planned.")
         fixed = {id(root_of(spec)[0]): int(spec.mem_id) for spec in specs if spec.mem_id is not None}
         default = self._default(alignment, specs, graph_module, graph_signature, extra_padding)
         unit = alignment if self.chip is None else max(alignment, self.chip.alignment_bytes)
@@ -96,7 +98,7 @@ class MemPlacePlanner:
             places, bound = self._packed(tensors, arenas)
             latency = None
         else:
-            self.task = self._posed(tensors, fixed, graph_module)
+            self.task = self._posed(tensors, fixed, graph_module, extra_padding)
             places, bound = self._fastest(tensors), None
             theirs = {id(root): (root.mem_id, root.mem_offset) for root in tensors.roots} if default else {}
             latency = self._seconds(tensors, theirs) if theirs else math.nan, self._seconds(tensors, places)
@@ -144,10 +146,11 @@ class MemPlacePlanner:
             bound += packed.bound
         return places, bound
 
-    def _posed(self, tensors: _Tensors, fixed: dict[int, int], graph_module: Any) -> Task:
-        """Return the task of a graph on the chip, and note which tensor each root is."""
+    def _posed(self, tensors: _Tensors, fixed: dict[int, int], graph_module: Any, padding: int) -> Task:
+        """Return the task of a graph on the chip without the padding, and note which tensor each root is."""
         assert self.chip is not None
-        names = [level.name for level in self.chip.levels]
+        levels = [replace(one, capacity_bytes=max(one.capacity_bytes - padding, 1)) for one in self.chip.levels]
+        chip, names = replace(self.chip, levels=tuple(levels)), [level.name for level in levels]
         made = graph_program(graph_module, "method", ends=True)
         pins = dict[str, str]()
         for tensor, spec in enumerate(made.specs):
@@ -161,15 +164,14 @@ class MemPlacePlanner:
                 raise WorkloadError(f"A tensor has mem_id {level}; {self.chip.name!r} has arenas 1 to {len(names)}.")
             if level is not None:
                 pins[made.program.tensor_name[tensor]] = names[level - 1]
-        return resolve_task(made.program, self.chip, pins=pins, alignment=tensors.unit)
+        return resolve_task(made.program, chip, pins=pins, alignment=tensors.unit)
 
     def _fastest(self, tensors: _Tensors) -> Places:
         """Return the places of the agent's plan, in arenas that are no larger than they need be."""
         task = self.task
         assert task is not None
         self.plan = self._best_plan(task, self._agent, self._time_limit)
-        level, offset, *_ = self.plan.allocations[:, 1:].T
-        at = dict(zip(self.plan.allocations[:, 0].tolist(), zip((level + 1).tolist(), offset.tolist(), strict=True)))
+        at = {tensor: (level + 1, offset) for tensor, level, offset, *_ in self.plan.allocations.tolist()}
         last = task.backing + 1
         chosen = {root: at.get(tensors.number.get(root, -1), (last, 0)) for root in tensors.row}
         places, _ = self._packed(tensors, {root: arena for root, (arena, _) in chosen.items()})
@@ -211,9 +213,9 @@ class _Tensors:
     def __init__(self, specs: list[Any], unit: int) -> None:
         roots = {id(root): root for root, _ in map(root_of, specs)}
         self.unit = unit
-        self.roots = sorted(roots.values(), key=lambda root: (*root.lifetime, int(root.nbytes())))
+        self.roots = sorted(roots.values(), key=lambda root: (*root.lifetime, bytes_of(root)))
         self.row = {id(root): row for row, root in enumerate(self.roots)}
-        self.size = round_up(np.array([int(root.nbytes()) for root in self.roots], dtype=np.int64), unit)
+        self.size = round_up(np.array([*map(bytes_of, self.roots)], dtype=np.int64), unit)
         self.life = np.array([root.lifetime for root in self.roots], dtype=np.int64).reshape(-1, 2)
         self.number = dict[int, int]()
 
