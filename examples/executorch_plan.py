@@ -12,24 +12,19 @@ from torch import nn
 import memplace_env
 from memplace_env.backends.executorch import MemPlacePlanner
 
-# ## A model
-#
-# Any module that `torch.export` takes.
 
-
+# ## A model: any module that `torch.export` takes
 class Block(nn.Module):
-    """A layer of a transformer without attention: two products around an activation, and a way around them."""
+    """Two products with an activation between them, and a way around them."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.wider, self.narrower, self.norm = (
-            nn.Linear(width, 3 * width),
-            nn.Linear(3 * width, width),
-            nn.LayerNorm(width),
+        self.inner = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, width)
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.narrower(nn.functional.gelu(self.wider(self.norm(x))))
+        return x + self.inner(x)
 
 
 model, example = nn.Sequential(Block(64), Block(64)).eval(), (torch.randn(1, 96, 64),)

@@ -16,6 +16,8 @@ from memplace_env.program.program import FLOAT_BYTES, Program, TensorKind
 
 _NO_OPS: Final = {"alloc", "free", "view"}
 """Functions of ExecuTorch's module `memory`, which the runtime does not execute."""
+_SOURCES: Final = ("placeholder", "get_attr")
+"""Kinds of nodes whose tensors no op makes."""
 
 
 class GraphProgram(NamedTuple):
@@ -60,7 +62,7 @@ def refuse_control_flow(graph_module: Any) -> None:
     from torch.fx import GraphModule
 
     for node in graph_module.graph.nodes:
-        if node.op == "get_attr" and isinstance(_attribute(graph_module, node.target), GraphModule):
+        if node.op == "get_attr" and isinstance(getattr(graph_module, node.target, None), GraphModule):
             raise WorkloadError(
                 f"The graph has control flow ({node.name}), which is not planned; use ExecuTorch's own planner for it."
             )
@@ -106,57 +108,45 @@ def graph_program(graph_module: Any, name: str, *, ends: bool = False) -> GraphP
     """
     nodes = list(graph_module.graph.nodes)
     builder, numbers, specs = ProgramBuilder(name, _dtype(nodes)), dict[int, int](), list[Any]()
-    outputs = {id(root) for node in nodes if node.op == "output" for root in _roots(node.all_input_nodes)}
-
-    def number(root: Any, label: str, kind: TensorKind) -> int:
-        if id(root) not in numbers:
-            numbers[id(root)] = builder.tensor(label, bytes_of(root), kind)
-            specs.append(root)
-        return numbers[id(root)]
-
-    inner = TensorKind.ACTIVATION
-    sources = {id(root): node for node in nodes if node.op in ("placeholder", "get_attr") for root in _roots([node])}
+    ending = {id(root) for node in nodes if node.op == "output" for root in _roots(node.all_input_nodes)}
     computing = [(index, node) for index, node in enumerate(nodes) if _computes(node)]
+    sources = {id(root): (node, root) for node in nodes if node.op in _SOURCES for root in _roots([node])}
     spans = list[int]()  # the node of each op
+
+    def numbered(labels: dict[Any, str], kind: TensorKind) -> list[int]:
+        for root, label in labels.items():
+            if id(root) not in numbers:
+                numbers[id(root)] = builder.tensor(label, bytes_of(root), TensorKind.WEIGHT if root.const else kind)
+                specs.append(root)
+        return [numbers[id(root)] for root in labels]
+
     if ends:
-        used = {id(root) for _, node in computing for root in _roots(node.all_input_nodes)} | outputs
-        inputs = [root for node in sources.values() for root in _roots([node]) if not root.const and id(root) in used]
-        arriving = [number(root, sources[id(root)].name, inner) for root in dict.fromkeys(inputs)]
-        if arriving:
+        used = {id(root) for _, node in computing for root in _roots(node.all_input_nodes)} | ending
+        labels = {root: node.name for key, (node, root) in sources.items() if key in used and not root.const}
+        if arriving := numbered(labels, TensorKind.ACTIVATION):
             builder.op(ARRIVAL, [], arriving, name=ARRIVAL, bytes_read=dict.fromkeys(arriving, 1))
             spans.append(-1)
     for index, node in computing:
-        made = dict.fromkeys(root for root in _roots([node]) if id(root) not in numbers and id(root) not in sources)
-        operands = []
-        for root in dict.fromkeys(_roots([*node.all_input_nodes, node])):
-            if root not in made:
-                source = sources.get(id(root))
-                kind = TensorKind.WEIGHT if root.const else TensorKind.INPUT
-                operands.append(number(root, source.name if source else node.name, kind))
-        results = [
-            number(
-                root,
-                node.name if len(made) == 1 else f"{node.name}.{place}",
-                TensorKind.OUTPUT if id(root) in outputs and not ends else inner,
-            )
-            for place, root in enumerate(made)
-        ]
-        if not operands and not results:
-            continue
-        operator = _operator(node)
-        gathered = dict[int, int]()
-        if operator == "embedding" and operands and made:  # it reads the rows that it returns
-            gathered[operands[0]] = min(sum(map(bytes_of, made)), bytes_of(specs[operands[0]]))
-        options = [value for value in node.args if not hasattr(value, "meta")]
-        shapes = [_shape(each) for each in node.args if hasattr(each, "meta") and _specs(each)]
-        work = work_of(operator, shapes, [_shape(node)] if made else [], options)
-        builder.op(operator, operands, results, name=node.name, bytes_read=gathered, **work._asdict())
-        spans.append(index)
+        made = [root for root in dict.fromkeys(_roots([node])) if id(root) not in numbers | sources]
+        read = {root: sources.get(id(root), (node,))[0].name for root in _roots([*node.all_input_nodes, node])}
+        operands = numbered({root: label for root, label in read.items() if root not in made}, TensorKind.INPUT)
+        results = list[int]()
+        for place, root in enumerate(made):
+            kind = TensorKind.OUTPUT if id(root) in ending and not ends else TensorKind.ACTIVATION
+            results += numbered({root: node.name if len(made) == 1 else f"{node.name}.{place}"}, kind)
+        if operands or results:
+            operator, gathered = _operator(node), dict[int, int]()
+            if operator == "embedding" and made:  # it reads the rows that it returns
+                gathered[operands[0]] = min(sum(map(bytes_of, made)), bytes_of(specs[operands[0]]))
+            taken = [each for each in node.args if hasattr(each, "meta") and _specs(each)]
+            options = [value for value in node.args if not hasattr(value, "meta")]
+            work = work_of(operator, list(map(_shape, taken)), [_shape(node)] if made else [], options)
+            builder.op(operator, operands, results, name=node.name, bytes_read=gathered, **work._asdict())
+            spans.append(index)
     if ends:
-        last = len(nodes) - 1
-        leaving = [tensor for tensor, root in enumerate(specs) if not root.const and root.lifetime[1] == last]
+        spans.append(len(nodes) - 1)
+        leaving = [tensor for tensor, root in enumerate(specs) if not root.const and root.lifetime[1] == spans[-1]]
         builder.op(DEPARTURE, leaving, [], name=DEPARTURE, bytes_read=dict.fromkeys(leaving, 1))
-        spans.append(last)
     program = builder.build()
     return GraphProgram(program, specs, list(_strays(program, specs, spans)) if ends else [])
 
@@ -169,12 +159,6 @@ def _strays(program: Program, specs: list[Any], spans: list[int]) -> Iterator[in
             lives = bisect_left(spans, first or -1), bisect_right(spans, last) - 1
             if lives != (program.live_start[tensor], program.live_end[tensor]):
                 yield tensor
-
-
-def _attribute(owner: Any, path: str) -> Any:
-    for part in path.split("."):
-        owner = getattr(owner, part)
-    return owner
 
 
 def _is_memory(node: Any, names: set[str]) -> bool:

@@ -18,9 +18,7 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
-
-Places = dict[int, tuple[int, int]]
-"""`mem_id` and `mem_offset` of tensors, by the `id` of their specs."""
+from memplace_env.program.program import Ints
 
 
 class ArenaSizes(NamedTuple):
@@ -83,41 +81,48 @@ class MemPlacePlanner:
         self, alignment: int, specs: Any, graph_module: Any, graph_signature: Any = None, extra_padding: int = 0
     ) -> list[int]:
         """Give each spec its `mem_id` and `mem_offset`, and return the bytes of each arena; ExecuTorch calls it."""
-        specs = list(specs)
+        specs, chip = list(specs), self.chip
         refuse_control_flow(graph_module)
-        for spec in specs:
-            device = getattr(getattr(spec, "device", None), "name", "CPU")
-            if device != "CPU":
-                raise WorkloadError(f"A tensor lies on {device}; only those of the CPU are planned.")
-        fixed = {id(root_of(spec)[0]): int(spec.mem_id) for spec in specs if spec.mem_id is not None}
+        if elsewhere := [spec for spec in specs if getattr(getattr(spec, "device", None), "name", "CPU") != "CPU"]:
+            raise WorkloadError(f"A tensor lies on {elsewhere[0].device.name}; only those of the CPU are planned.")
+        roots = list({id(root): root for root, _ in map(root_of, specs)}.values())
+        roots.sort(key=lambda root: (*root.lifetime, bytes_of(root)))
+        unit = alignment if chip is None else max(alignment, chip.alignment_bytes)
+        size = round_up(np.array([bytes_of(root) for root in roots], dtype=np.int64), unit)
+        life = np.array([root.lifetime for root in roots], dtype=np.int64).reshape(-1, 2)
+        fixed = np.array([root.mem_id or 0 for root in roots], dtype=np.int64)
         default = self._default(alignment, specs, graph_module, graph_signature, extra_padding)
-        unit = alignment if self.chip is None else max(alignment, self.chip.alignment_bytes)
-        tensors = _Tensors(specs, unit)
-        if self.chip is None:
-            arenas = {root: fixed.get(root, 1) for root in tensors.row}
-            places, bound = self._packed(tensors, arenas)
-            latency = None
+        bound = latency = None
+        if chip is None:
+            bound, place = 0, np.stack([np.maximum(fixed, 1), np.zeros_like(fixed)], axis=1)
+            to_pack = np.unique(place[:, 0])
         else:
-            self.task = self._posed(tensors, fixed, graph_module, extra_padding)
-            places, bound = self._fastest(tensors), None
-            theirs = {id(root): (root.mem_id, root.mem_offset) for root in tensors.roots} if default else {}
-            latency = self._seconds(tensors, theirs) if theirs else math.nan, self._seconds(tensors, places)
-        planned = [0] * (1 + (1 if self.chip is None else self.chip.num_levels))
-        for root, (arena, offset) in places.items():
-            planned += [0] * (arena + 1 - len(planned))
-            planned[arena] = max(planned[arena], offset + int(tensors.size[tensors.row[root]]) + extra_padding)
-        better = sum(planned) < sum(default) if latency is None else not latency[0] < latency[1]
-        if default and not better:
-            planned, latency = default, latency and (latency[0], latency[0])
+            number = self._pose(chip, roots, fixed, graph_module, unit, extra_padding)
+            theirs = np.array([(root.mem_id, root.mem_offset) for root in roots]) if default else None
+            place, to_pack = self._fastest(number), np.array([chip.num_levels])
+            latency = math.nan if theirs is None else self._seconds(number, theirs), self._seconds(number, place)
+        for arena in to_pack.tolist():
+            rows = np.flatnonzero(place[:, 0] == arena)
+            packed = self._pack(size[rows], *life[rows].T, align=unit)
+            place[rows, 1] = packed.offset
+            bound = None if bound is None else bound + packed.bound
+        planned = np.zeros(1 + max([chip.num_levels if chip else 1, *place[:, 0].tolist()]), dtype=np.int64)
+        np.maximum.at(planned, place[:, 0], place[:, 1] + size + extra_padding)
+        sizes: list[int] = planned.tolist()
+        if default and (sum(sizes) >= sum(default) if latency is None else latency[0] < latency[1]):
+            sizes, latency = default, latency and (latency[0], latency[0])
         else:
+            for root, (arena, offset) in zip(roots, place.tolist(), strict=True):
+                root.realign(unit)
+                root.mem_id, root.mem_offset, root.mem_obj_id = arena, offset, None
             for spec in specs:
                 root, shift = root_of(spec)
-                arena, offset = places[id(root)]
-                root.realign(unit)
-                spec.mem_id, spec.mem_offset, spec.mem_obj_id = arena, offset + shift, None
+                spec.mem_id, spec.mem_obj_id = root.mem_id, None
+                if spec is not root:
+                    spec.mem_offset = root.mem_offset + shift
         _verify(specs, graph_module, graph_signature)
-        self.sizes.append(ArenaSizes(default, planned, bound, latency))
-        return planned
+        self.sizes.append(ArenaSizes(default, sizes, bound, latency))
+        return sizes
 
     def _default(self, alignment: int, specs: Any, *graph: Any) -> list[int]:
         """Give specs the places that ExecuTorch's own planner finds, and return its arenas; empty if it has none."""
@@ -135,89 +140,44 @@ class MemPlacePlanner:
         except BankPlacementError:
             return []
 
-    def _packed(self, tensors: _Tensors, arenas: dict[int, int]) -> tuple[Places, int]:
-        """Return the places of tensors in given arenas, each as small as is found, and the sum of their bounds."""
-        places, bound = Places(), 0
-        for arena in sorted(set(arenas.values())):
-            members = [root for root in tensors.row if arenas.get(root) == arena]
-            rows = [tensors.row[root] for root in members]
-            packed = self._pack(tensors.size[rows], *tensors.life[rows].T, align=tensors.unit)
-            places |= {root: (arena, int(offset)) for root, offset in zip(members, packed.offset, strict=True)}
-            bound += packed.bound
-        return places, bound
-
-    def _posed(self, tensors: _Tensors, fixed: dict[int, int], graph_module: Any, padding: int) -> Task:
-        """Return the task of a graph on the chip without the padding, and note which tensor each root is."""
-        assert self.chip is not None
-        levels = [replace(one, capacity_bytes=max(one.capacity_bytes - padding, 1)) for one in self.chip.levels]
-        chip, names = replace(self.chip, levels=tuple(levels)), [level.name for level in levels]
+    def _pose(self, chip: Accelerator, roots: list[Any], fixed: Ints, graph_module: Any, unit: int, pad: int) -> Ints:
+        """Make the task on the chip, less the padding, and return int64[N], the tensor that each root is, or -1."""
+        levels = [replace(one, capacity_bytes=max(one.capacity_bytes - pad, 1)) for one in chip.levels]
         made = graph_program(graph_module, "method", ends=True)
-        pins = dict[str, str]()
-        for tensor, spec in enumerate(made.specs):
-            root, level = id(spec), None
-            if root in tensors.row:
-                tensors.number[root] = tensor
-            if root not in tensors.row or tensor in made.strays:
-                level = len(names)
-            level = fixed.get(root, level)
-            if level is not None and not 1 <= level <= len(names):
-                raise WorkloadError(f"A tensor has mem_id {level}; {self.chip.name!r} has arenas 1 to {len(names)}.")
-            if level is not None:
-                pins[made.program.tensor_name[tensor]] = names[level - 1]
-        return resolve_task(made.program, chip, pins=pins, alignment=tensors.unit)
+        arena = {id(root): int(mem_id) for root, mem_id in zip(roots, fixed, strict=True)}
+        if max(arena.values(), default=0) > len(levels):
+            raise WorkloadError(f"A tensor has mem_id {fixed.max()}; {chip.name!r} has arenas 1 to {len(levels)}.")
+        pins, number = dict[str, str](), dict[int, int]()
+        for tensor, (spec, name) in enumerate(zip(made.specs, made.program.tensor_name, strict=True)):
+            number[id(spec)] = tensor
+            outside = id(spec) not in arena or tensor in made.strays
+            if at := arena.get(id(spec)) or len(levels) * outside:
+                pins[name] = levels[at - 1].name
+        self.task = resolve_task(made.program, replace(chip, levels=tuple(levels)), pins=pins, alignment=unit)
+        return np.array([number.get(id(root), -1) for root in roots], dtype=np.int64)
 
-    def _fastest(self, tensors: _Tensors) -> Places:
-        """Return the places of the agent's plan, in arenas that are no larger than they need be."""
-        task = self.task
-        assert task is not None
-        self.plan = self._best_plan(task, self._agent, self._time_limit)
-        at = {tensor: (level + 1, offset) for tensor, level, offset, *_ in self.plan.allocations.tolist()}
-        last = task.backing + 1
-        chosen = {root: at.get(tensors.number.get(root, -1), (last, 0)) for root in tensors.row}
-        places, _ = self._packed(tensors, {root: arena for root, (arena, _) in chosen.items()})
-        full = {
-            arena
-            for root, (arena, offset) in places.items()
-            if arena < last and offset + tensors.size[tensors.row[root]] > task.capacities[arena - 1]
-        }
-        return places | {root: place for root, place in chosen.items() if place[0] in full}
+    def _fastest(self, number: Ints) -> Ints:
+        """Return int64[N, 2], arena and offset of each tensor in the agent's plan; 0 in the backing memory."""
+        assert self.task is not None
+        self.plan = self._best_plan(self.task, self._agent, self._time_limit)
+        place = np.tile([self.task.backing + 1, 0], (self.task.program.num_tensors + 1, 1))
+        tensor, level, offset, *_ = self.plan.allocations.T
+        place[tensor] = np.stack([level + 1, offset], axis=1)
+        return place[number]  # the last row is of those that the program does not have
 
-    def _seconds(self, tensors: _Tensors, places: Places) -> float:
+    def _seconds(self, number: Ints, place: Ints) -> float:
         """Return the latency with these places by the task's costs; NaN if the chip cannot have them."""
-        task = self.task
-        assert task is not None
-        program = task.program
-        level, offset = np.full(program.num_tensors, task.backing), np.zeros(program.num_tensors, dtype=np.int64)
-        for root, tensor in tensors.number.items():
-            level[tensor], offset[tensor] = places[root][0] - 1, places[root][1]
-        fast = np.flatnonzero(level < task.backing)
-        columns = fast, level[fast], offset[fast], program.live_start[fast], program.live_end[fast]
+        assert self.task is not None
+        program, backing = self.task.program, self.task.backing
+        level, inside = np.full(program.num_tensors, backing), number >= 0
+        level[number[inside]] = place[inside, 0] - 1
+        fast = number[inside & (place[:, 0] <= backing)]
+        offset = place[inside & (place[:, 0] <= backing), 1]
+        blocks = np.stack([fast, level[fast], offset, program.live_start[fast], program.live_end[fast]], axis=1)
         try:
-            return evaluate_plan(task, task.make_plan(level[program.use_tensor], np.stack(columns, axis=1))).latency_s
+            return evaluate_plan(self.task, self.task.make_plan(level[program.use_tensor], blocks)).latency_s
         except PlanError:
             return math.nan
-
-
-class _Tensors:
-    """The tensors that have places: of all that share bytes the one in whose bytes they lie, by the `id` of its spec.
-
-    Attributes:
-        unit: bytes that sizes and offsets are multiples of.
-        roots: N specs by the time from which they live.
-        row: number of each in `roots`.
-        size: int64[N], bytes, multiples of `unit`.
-        life: int64[N, 2], first and last node at which each is alive.
-        number: the tensor of the program that each is, if it is any.
-    """
-
-    def __init__(self, specs: list[Any], unit: int) -> None:
-        roots = {id(root): root for root, _ in map(root_of, specs)}
-        self.unit = unit
-        self.roots = sorted(roots.values(), key=lambda root: (*root.lifetime, bytes_of(root)))
-        self.row = {id(root): row for row, root in enumerate(self.roots)}
-        self.size = round_up(np.array([*map(bytes_of, self.roots)], dtype=np.int64), unit)
-        self.life = np.array([root.lifetime for root in self.roots], dtype=np.int64).reshape(-1, 2)
-        self.number = dict[int, int]()
 
 
 def target_memory_map(chip: str | Path | Accelerator) -> Any:
