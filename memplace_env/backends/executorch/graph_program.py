@@ -76,9 +76,10 @@ def root_of(spec: Any) -> tuple[Any, int]:
         while (base := getattr(spec, "_base", None)) is not None:
             spec = base
         base = getattr(spec, "storage_base", None)
-        if base is None:
+        if base is not None:
+            offset += spec.storage_base_offset
+        elif (base := getattr(spec, "inplace_base", None)) is None:  # as ExecuTorch 1.4 says it
             return spec, offset
-        offset += spec.storage_base_offset
         spec = base
 
 

@@ -211,7 +211,8 @@ def _verify(specs: list[Any], graph_module: Any, graph_signature: Any) -> None:
     given = set(map(id, specs))
     inputs = memory_planning.get_graph_input_tensors(nodes, graph_signature)
     outputs = memory_planning.get_graph_output_tensors(nodes)
-    buffers = memory_planning._get_mutable_buffer_specs(nodes, graph_signature)
+    mutable = [node for node in nodes if memory_planning._is_mutable_buffer(node, graph_signature)]
+    buffers = {spec for node in mutable for spec in memory_planning.get_node_tensor_specs(node)}
     planned = (
         all(id(spec) in given for spec in group if not spec.const)
         for group in (inputs - outputs, outputs - inputs, buffers)
