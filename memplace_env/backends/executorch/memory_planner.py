@@ -95,16 +95,17 @@ class MemPlacePlanner:
         bound = latency = None
         if chip is None:
             bound, place = 0, np.stack([np.maximum(fixed, 1), np.zeros_like(fixed)], axis=1)
-            to_pack = np.unique(place[:, 0])
         else:
             number = self._pose(chip, roots, fixed, graph_module, unit, extra_padding)
             theirs = np.array([(root.mem_id, root.mem_offset) for root in roots]) if default else None
-            place, to_pack = self._fastest(number), np.array([chip.num_levels])
+            place = self._fastest(number)
             latency = math.nan if theirs is None else self._seconds(number, theirs), self._seconds(number, place)
-        for arena in to_pack.tolist():
+        for arena in np.unique(place[:, 0]).tolist():
             rows = np.flatnonzero(place[:, 0] == arena)
             packed = self._pack(size[rows], *life[rows].T, align=unit)
-            place[rows, 1] = packed.offset
+            # The agent's own offsets fit into a fast memory; in the backing memory it gives none.
+            if chip is None or arena == chip.num_levels or packed.arena < (place[rows, 1] + size[rows]).max():
+                place[rows, 1] = packed.offset
             bound = None if bound is None else bound + packed.bound
         planned = np.zeros(1 + max([chip.num_levels if chip else 1, *place[:, 0].tolist()]), dtype=np.int64)
         np.maximum.at(planned, place[:, 0], place[:, 1] + size + extra_padding)
