@@ -24,6 +24,7 @@ class Format(StrEnum):
     """A file format for plans."""
 
     C = "c"
+    CSV = "csv"
     PLAN = "plan"
     TFLITE = "tflite"
 
@@ -40,9 +41,10 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="c: a header for C11 and C++ with all of the plan; plan: the plan in which neighbouring slices of a "
-            "tensor that lie alike are one; tflite: a copy of a .tflite MODEL with the offsets "
-            "in fast memory as TensorFlow Lite Micro's offline plan.",
+            help="c: a header for C11 and C++ with all of the plan; csv: a line for each block with its tensor's name, "
+            "memory, offset, size, first and last op; plan: the plan in which neighbouring slices of a tensor that lie "
+            "alike are one; tflite: a copy of a .tflite MODEL with the offsets in fast memory as TensorFlow Lite "
+            "Micro's offline plan.",
         ),
     ] = Format.C,
     out: RequiredFile,
@@ -51,7 +53,7 @@ def export(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Write a saved plan for what runs on the device: a C header, or an offline plan for TensorFlow Lite Micro.
+    """Write a saved plan for other tools: a C header, a table, or an offline plan for TensorFlow Lite Micro.
 
     A plan with --slices can be written with fewer slices first, as a plan.json of its own that is as fast; as it is for
     other slices, the compiler's own plan beside it is another too.
@@ -67,6 +69,8 @@ def export(
     task, saved = load_plan(model, path, flags)
     if form is Format.PLAN:
         task, content, counts = _merged(task, saved, prefix)
+    elif form is Format.CSV:
+        content, counts = _table(task, saved, prefix)
     elif form is Format.C:
         content, counts = _header(task, saved, prefix)
     else:
@@ -113,6 +117,16 @@ def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, di
         "ops": task.program.num_ops,
     }
     return text.encode(), counts
+
+
+def _table(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, dict[str, Any]]:
+    """Return the table and the number of its blocks."""
+    from memplace_env.backends.export import csv_of
+
+    if prefix is not None:
+        raise MemPlaceError(_NO_PREFIX.format("csv"))
+    text = csv_of(task, plan)
+    return text.encode(), {"blocks": text.count("\n") - 1}
 
 
 def _merged(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[Task, bytes, dict[str, Any]]:
