@@ -14,6 +14,7 @@ from memplace_env._lib.plugins import PLANNERS, load_plugin
 from memplace_env._lib.units import round_up
 from memplace_env.backends.executorch.graph_program import bytes_of, graph_program, refuse_control_flow, root_of
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
+from memplace_env.placement.addresses.memory_packing import pack
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
@@ -60,8 +61,8 @@ class MemPlacePlanner:
         time_limit: seconds that it has; None: as many as it takes.
 
     Raises:
-        AgentError: if the package of the agents is not installed.
         AcceleratorError: if the chip cannot be read, or when planning does not hold the tensors.
+        AgentError: when planning finds no such agent.
         WorkloadError: when planning meets control flow, or tensors on other devices than the CPU.
     """
 
@@ -70,9 +71,6 @@ class MemPlacePlanner:
     ) -> None:
         self.chip = None if chip is None else load_accelerator(chip)
         self._agent, self._time_limit = agent, time_limit
-        self._pack, self._best_plan = (
-            load_plugin(PLANNERS, name, "planner", [], AgentError) for name in ("pack", "best-plan")
-        )
         self.sizes: list[ArenaSizes] = []
         self.task: Task | None = None
         self.plan: MemoryPlan | None = None
@@ -102,7 +100,7 @@ class MemPlacePlanner:
             latency = math.nan if theirs is None else self._seconds(number, theirs), self._seconds(number, place)
         for arena in np.unique(place[:, 0]).tolist():
             rows = np.flatnonzero(place[:, 0] == arena)
-            packed = self._pack(size[rows], *life[rows].T, align=unit)
+            packed = pack(size[rows], *life[rows].T, align=unit)
             # The agent's own offsets fit into a fast memory; in the backing memory it gives none.
             if chip is None or arena == chip.num_levels or packed.arena < (place[rows, 1] + size[rows]).max():
                 place[rows, 1] = packed.offset
@@ -160,7 +158,8 @@ class MemPlacePlanner:
     def _fastest(self, number: Ints) -> Ints:
         """Return int64[N, 2], arena and offset of each tensor in the agent's plan; 0 in the backing memory."""
         assert self.task is not None
-        self.plan = self._best_plan(self.task, self._agent, self._time_limit)
+        best_plan = load_plugin(PLANNERS, "best-plan", "planner", [], AgentError)
+        self.plan = best_plan(self.task, self._agent, self._time_limit)
         place = np.tile([self.task.backing + 1, 0], (self.task.program.num_tensors + 1, 1))
         tensor, level, offset, *_ = self.plan.allocations.T
         place[tensor] = np.stack([level + 1, offset], axis=1)

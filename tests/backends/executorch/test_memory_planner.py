@@ -12,6 +12,7 @@ import pytest
 
 import memplace_env
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
+from memplace_env.placement.addresses.memory_packing import pack
 from memplace_env.program.blocks import aligned, with_ends
 from tests.offenders import every
 from tests.source import ROOT
@@ -19,7 +20,7 @@ from tests.source import ROOT
 pytest.importorskip("executorch", reason="needs the extra executorch; make executorch installs it")
 torch = pytest.importorskip("torch", reason="needs the extra executorch; make executorch installs it")
 
-from memplace_env.backends.executorch import MemPlacePlanner, target_memory_map  # noqa: E402
+from memplace_env.backends.executorch import MemPlacePlanner, memory_planner, target_memory_map  # noqa: E402
 from tests.backends.executorch import arena_table  # noqa: E402
 from tests.backends.executorch.torch_models import SMALL, Branches, Counter, built, exported  # noqa: E402
 
@@ -116,17 +117,16 @@ def test_a_chip_without_room_is_refused(tmp_path):
 @every("chip", [None, BOARD] if BANKS else [None])
 def test_a_worse_plan_is_not_kept(chip, monkeypatch):
     """Neither is a larger arena, nor a plan with all in the slowest memory."""
-    planner = MemPlacePlanner(chip, agent="all-backing")
-    pack = planner._pack
+    planner = MemPlacePlanner(chip)
 
-    def worse(size, first, last, **options):
-        packed = pack(size, first, last, **options)
+    def worse(*columns, **options):
+        packed = pack(*columns, **options)
         return packed._replace(offset=packed.offset + 1024)
 
     if chip is None:
-        monkeypatch.setattr(planner, "_pack", worse)
+        monkeypatch.setattr(memory_planner, "pack", worse)
     else:
-        monkeypatch.setattr(planner, "_best_plan", lambda task, *_: backing_plan(task))
+        monkeypatch.setattr(memory_planner, "load_plugin", lambda *_: lambda task, *_: backing_plan(task))
     compare(*built(SMALL["cnn"]), planner)
     assert planner.sizes[0].planned == planner.sizes[0].default
 
@@ -154,13 +154,12 @@ def backing_plan(task):
 
 def test_a_plan_that_overlaps_is_noticed_by_executorch(monkeypatch):
     planner = MemPlacePlanner()
-    pack = planner._pack
 
     def overlapping(*columns, **options):
         packed = pack(*columns, **options)
         return packed._replace(offset=np.zeros_like(packed.offset))
 
-    monkeypatch.setattr(planner, "_pack", overlapping)
+    monkeypatch.setattr(memory_planner, "pack", overlapping)
     with pytest.raises(Exception, match="overlap"):
         exported(*built(SMALL["cnn"]), planner)
 
