@@ -1,5 +1,7 @@
 """Addresses for blocks of any toolchain: found where they exist, refuted where they do not, and never wrong."""
 
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -12,6 +14,11 @@ from memplace_env import pack
 from memplace_env._lib.errors import PlanError
 from memplace_env.placement.addresses.address_search import Blocks, fit, packing_problem, tree_search
 from tests.thorough import examples
+
+
+def test_it_may_be_all_that_a_program_uses():
+    code = "import memplace_env; assert memplace_env.pack([4, 4], [0, 1], [1, 2]).arena == 8"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def check(offset, size, first, last, align, pin):
