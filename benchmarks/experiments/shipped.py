@@ -1,22 +1,24 @@
-"""What planning is worth on models that public packages ship, each on two chips.
+"""Gains of planning on models that public packages ship, each on two chips.
 
-Models, packages and digests are in `benchmarks/data/shipped.csv`. The chips follow from the size of the file, a rule that
-was written before anything was measured: up to `SMALL` bytes a model is for microcontrollers, see `CHIPS`. Each chip has
-its defaults, also for results in place. Gains are native's latency over that of the best plan, minus 1, where native is
-the chip's default without any of the decisions; a decision counts only if its plan is the better one. Work ends at that
-of `memplace advise`, so that the plans are the same on every machine; seconds are processor seconds of one core. What
-fails has a row with the reason.
+Models, packages and digests are in `benchmarks/data/shipped.csv`. The chips follow from the size of the file by a rule
+that was written before anything was measured: up to `SMALL` bytes a model is for microcontrollers, see `CHIPS`. A chip
+has its defaults, also for results in place. A gain is native's latency over that of the best plan, minus 1; native is
+that of the chip's defaults. A decision counts only if its plan is the better one. Work ends where that of `memplace
+advise` does, so that the plans are the same on every machine. Seconds are processor seconds of one core. A failure is a
+row with its reason.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
 from functools import cache
+from statistics import median
 from typing import Any, Final
 
-from benchmarks.harness import Columns, Experiment, Records, Row, data, table
+from benchmarks.harness import Columns, Experiment, Records, Row, data, field, table
 from benchmarks.ledger import Record
 from benchmarks.shipped_files import NotThereError, Shipped, file_of, table_of
 from memplace_agents import Exact
@@ -34,14 +36,19 @@ SMALL: Final = 1_000_000
 """Most bytes of the file of a model for microcontrollers."""
 CHIPS: Final = {True: ("ethos-u55-256", "stm32n6"), False: ("nnp-i", "ethos-u65-512")}
 """The two chips of a model by whether it is for microcontrollers."""
-DECISIONS: Final = {"in place": {"in_place": "rows"}, "order": {}, "slices": {"slices": SHARE}}
+DECISIONS: Final[dict[str, dict[str, Any]]] = {
+    "in place": {"in_place": "rows"},
+    "order": {},
+    "slices": {"slices": SHARE},
+}
+CHOICES: Final = ("placement", *DECISIONS)
 MOST_OPS: Final = 2_000
 """Most ops of a program for which decisions beyond placement are measured, so that no row takes more than a minute or
 so."""
 MOST_MACS: Final = 2e10
 """Most multiply-accumulates of a plan that is executed."""
-LITTLE: Final = 0.02
-"""The page shows models that gain more than this on one of the chips; `LITTLE` was chosen before measuring."""
+SHOWN: Final = 0.05
+"""The page shows models that gain as much by any choice on one of their chips; chosen before measuring."""
 
 
 @cache
@@ -134,4 +141,130 @@ def _executed(task: Task, solution: Solution, path: str) -> bool | str:
         return str(error).replace(path, "the file")
 
 
-EXPERIMENTS = [Experiment("shipped", __doc__, {}, settings, measure, key=("name", "chip"))]
+def gain(record: Record, *choices: str) -> float:
+    """Return native's latency over that of the best plan of these choices or placement, minus 1."""
+    best = min(record[choice]["s"] for choice in ("placement", *choices) if "s" in record[choice])
+    return float(record["native_s"] / best - 1)
+
+
+def above(record: Record, choice: str = "placement") -> float:
+    """Return how far a choice's plan is above its bound, as a share."""
+    return max(float(record[choice]["s"] / record[choice]["bound_s"] - 1), 0.0)
+
+
+def by_chip(records: Records) -> list[Row]:
+    """Return name and records of each chip, and of all."""
+    chips = [chip for pair in CHIPS.values() for chip in pair]
+    rows = [(chip, [record for record in records if record["chip"] == chip]) for chip in chips]
+    return [*rows, ("all", list(records))]
+
+
+def by_model(records: Records) -> list[Row]:
+    """Return both records of each model that gains `SHOWN` on a chip or fails on one, largest gain first."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["name"], []).append(record)
+    most = {
+        name: max(gain(one, *DECISIONS) if "ops" in one else math.inf for one in both) for name, both in found.items()
+    }
+    return [found[name] for name in sorted(found, key=lambda name: -most[name]) if most[name] >= SHOWN]
+
+
+def _planned(row: Row) -> list[Record]:
+    return [record for record in row[1] if "ops" in record]
+
+
+def _share(choice: str) -> Callable[[Row], str]:
+    """Return a cell: the median gain of a chip's models, and how many gain 5 %."""
+
+    def text(row: Row) -> str:
+        gains = [gain(record, choice) for record in _planned(row)]
+        return f"{median(gains):.1%}, {sum(value >= SHOWN for value in gains)}" if gains else ""
+
+    return text
+
+
+def _executions(row: Row) -> str:
+    ran = [record["executed"] for record in _planned(row) if isinstance(record["executed"], bool)]
+    return f"{sum(ran)} of {len(ran)}"
+
+
+CHIP_COLUMNS: Columns = {
+    "chip": lambda row: row[0],
+    "planned": lambda row: f"{len(_planned(row))} of {len(row[1])}",
+    **{choice: _share(choice) for choice in CHOICES},
+    "proven": lambda row: sum(record["placement"]["proven"] for record in _planned(row)),
+    "ran right": _executions,
+    "seconds": lambda row: f"{median([record['took_s'] for record in _planned(row)] or [0]):.0f}",
+}
+
+
+def _reason(record: Record) -> str:
+    return str(record.get("missing") or record.get("failed") or "")
+
+
+def _both(text: Callable[[Record], str]) -> Callable[[Row], str]:
+    """Return a cell: a text of each of the two chips."""
+    return lambda row: " / ".join(text(record) if "ops" in record else _reason(record) for record in row)
+
+
+def _gain(choice: str) -> Callable[[Record], str]:
+    return lambda record: f"{gain(record, choice):.1%}" if "s" in record[choice] else "-"
+
+
+def _ran(record: Record) -> str:
+    return {True: "right", False: "wrong"}.get(record["executed"], "-")
+
+
+MODEL_COLUMNS: Columns = {
+    "model": lambda row: row[0]["name"],
+    "package": lambda row: models()[row[0]["name"]].source,
+    "chips": lambda row: " / ".join(record["chip"] for record in row),
+    "ops": _both(lambda record: f"{record['ops']:,}"),
+    **{choice: _both(_gain(choice)) for choice in CHOICES},
+    "above bound": _both(lambda record: f"{above(record):.1%}"),
+    "ran": _both(_ran),
+}
+
+
+def _facts_of(choice: str) -> Columns:
+    """Return the columns of a choice in the data file."""
+
+    def value(name: str) -> Callable[[Row], object]:
+        return lambda record: record.get(choice, {}).get(name, "")
+
+    return {f"{choice} {name}": value(name) for name in ("s", "bound_s", "proven", "took_s", "left")}
+
+
+FILE_COLUMNS: Columns = {
+    "model": lambda record: record["name"],
+    "package": lambda record: models()[record["name"]].source,
+    "chip": lambda record: record["chip"],
+    "why not": _reason,
+    **{name: field(name) for name in ("ops", "peak", "native_s", "executed", "took_s")},
+    **{head: cell for choice in CHOICES for head, cell in _facts_of(choice).items()},
+}
+
+
+def below(records: Records) -> str:
+    """Return what the table of models leaves out."""
+    shown = {row[0]["name"] for row in by_model(records)}
+    others = list(dict.fromkeys(record["name"] for record in records if record["name"] not in shown))
+    return f"Less than {SHOWN:.0%} on both chips by anything: {', '.join(others)}."
+
+
+EXPERIMENTS = [
+    Experiment(
+        "shipped",
+        __doc__,
+        {
+            "docs/decisions.md#shipped": table(CHIP_COLUMNS, by_chip),
+            "docs/decisions.md#shipped-models": table(MODEL_COLUMNS, by_model, below),
+            "docs/data/shipped.csv": data(FILE_COLUMNS),
+        },
+        settings,
+        measure,
+        key=("name", "chip"),
+        finished=lambda record: "missing" not in record,
+    )
+]
