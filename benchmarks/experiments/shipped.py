@@ -59,7 +59,11 @@ def models() -> dict[str, Shipped]:
 
 def settings(records: Records = ()) -> list[Record]:
     """Return every model on each of its two chips."""
-    return [{"name": model.name, "chip": chip} for model in models().values() for chip in CHIPS[model.bytes <= SMALL]]
+    return [
+        {"name": model.name, "chip": chip, "options": model.options}
+        for model in models().values()
+        for chip in CHIPS[model.bytes <= SMALL]
+    ]
 
 
 def measure(run: Record) -> Record:
@@ -264,7 +268,7 @@ EXPERIMENTS = [
         },
         settings,
         measure,
-        key=("name", "chip"),
+        key=("name", "chip", "options"),
         finished=lambda record: "missing" not in record,
     )
 ]
