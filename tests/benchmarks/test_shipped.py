@@ -115,3 +115,9 @@ def test_a_failure_is_a_row_with_its_reason(model: Shipped, monkeypatch: pytest.
     record = shipped.measure({"name": "net", "chip": "nnp-i"})
     assert "nothing" in record["failed"]
     assert "/" not in record["failed"].replace("--", "")
+    assert [record["failed"] in render([record]) for render in shipped.EXPERIMENTS[0].pages.values()] == [
+        False,
+        True,
+        True,
+    ]
+    assert "| nnp-i | 0 of 1 |" in shipped.EXPERIMENTS[0].pages["docs/decisions.md#shipped"]([record])
