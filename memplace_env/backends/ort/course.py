@@ -303,12 +303,12 @@ def _computed_behind(task: Task, plan: MemoryPlan) -> set[int]:
     return set(np.flatnonzero(behind & (program.producer >= 0)).tolist())
 
 
-def _in_place(task: Task, plan: MemoryPlan) -> dict[int, set[int]]:
-    """Return by op the results, tensors of the whole program, of which any bytes lie in an operand's place."""
-    results: dict[int, set[int]] = {}
-    for _, row in plan.handed_over(task.program):
-        tensor, start = plan.allocations[row, [0, 3]].tolist()
-        results.setdefault(start, set()).add(int(task.program.whole_tensor[tensor]))
+def _in_place(task: Task, plan: MemoryPlan) -> dict[int, dict[int, int]]:
+    """Return by op the results of which any bytes lie in an operand's place, each with it, as the whole's tensors."""
+    results: dict[int, dict[int, int]] = {}
+    for rows in plan.handed_over(task.program):
+        operand, result = task.program.whole_tensor[plan.allocations[[*rows], 0]].tolist()
+        results.setdefault(int(plan.allocations[rows[1], 3]), {})[result] = operand
     return results
 
 
@@ -329,7 +329,8 @@ class Staging:
     runs: its slices are gathered there before the op reads it, and scattered from there after the op has written it. So
     have the results of an op that writes one over an operand: it goes to the arena chunk by chunk, each computed from
     what the chunks before have left of the operand, as by a kernel that goes through the result in order. Chunks end at
-    any element, those of row-wise ops between rows.
+    any element, those of row-wise ops between rows. An element of the operand that is of another width in the file,
+    though not in the plan, lies elsewhere than the result's, so that such an op runs whole, or slice by slice.
 
     Ports name tensors of the whole program, plans and places those of the task's, which are slices. Both are the same
     if the task's program is not sliced.
@@ -339,11 +340,11 @@ class Staging:
         network: its network.
         memory: the arenas.
         places: the bytes that the plan's uses and copies have there.
-        in_place: by op the results that lie in an operand's place.
+        in_place: by op the results that lie in an operand's place, each with it.
     """
 
     def __init__(
-        self, program: Program, network: Network, memory: Arenas, places: Places, in_place: dict[int, set[int]]
+        self, program: Program, network: Network, memory: Arenas, places: Places, in_place: dict[int, dict[int, int]]
     ) -> None:
         self._network, self._memory, self._places, self._in_place = network, memory, places, in_place
         count = program.whole.num_tensors
@@ -377,7 +378,10 @@ class Staging:
 
     def chunks(self, op: int) -> int:
         """Return the chunks in which an op runs: one, or several if a result lies in place."""
-        inside = self._in_place.get(op, ())
+        inside, contents = self._in_place.get(op, {}), self._network.contents
+        whole = {result: operand for result, operand in inside.items() if len(self.slices(result)) == 1}
+        if any(contents[result].itemsize != contents[operand].itemsize for result, operand in whole.items()):
+            return 1
         lengths = [self._length(op, port) for port in self._network.ops[op].results if port.tensor in inside]
         return min([MOST_CHUNKS, *lengths]) if lengths else 1
 

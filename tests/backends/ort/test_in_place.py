@@ -59,8 +59,8 @@ def crowded(task: Task) -> MemoryPlan:
     return task.make_plan(level, np.array(rows, dtype=np.int64), np.zeros((0, 5), dtype=np.int64))
 
 
-def run(path: Path, slices: float | None = None):
-    task = resolve_task(path, chip(64), fusion="none", in_place="rows", slices=slices)
+def run(path: Path, slices: float | None = None, **options):
+    task = resolve_task(path, chip(64), fusion="none", in_place="rows", slices=slices, **options)
     plan = crowded(task)
     assert violations(task, plan) == []
     return plan.handed_over(task.program), Executor(task).run(plan, inferences=2, copies=CopyMoment.EARLIEST)
@@ -70,6 +70,23 @@ def run(path: Path, slices: float | None = None):
 def test_in_place_is_right(folder, slices):
     pairs, execution = run(model(folder / "in-place.onnx"), slices)
     assert len(pairs) >= 5
+    assert execution.right, execution
+
+
+@pytest.mark.parametrize("slices", [None, 0.001])
+def test_elements_that_are_wider_in_the_file_than_in_the_plan_are_right(folder, slices):
+    """A mask of a byte for each element gives its place to results that are float32 when they run."""
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"], "product"),
+        node("Greater", ["a", "zero"], ["mask"], "compare"),
+        node("Where", ["mask", "one", "zero"], ["b"], "choose"),
+        node("Neg", ["b"], ["y"], "negative"),
+    ]
+    constants = {"w": normal(np.random.default_rng(9), 16, 16), "zero": np.zeros(1, "f4"), "one": np.ones(1, "f4")}
+    path = written(folder / "wider.onnx", nodes, {"x": (FLOAT, SQUARE)}, {"y": (FLOAT, SQUARE)}, constants)
+    pairs, execution = run(path, slices, dtype="int8")
+    assert pairs
     assert execution.right, execution
 
 
