@@ -15,6 +15,7 @@ from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.compiler.placing_order import ORDERS
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.roles import asked_levels
+from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
@@ -121,3 +122,15 @@ def test_ends_are_whole():
         WorkloadError, match="is cut into slices already, with inputs and outputs in the backing memory"
     ):
         resolve_task(program, "hexagon-v73", io_level="any")
+
+
+def test_native_spreads_what_an_op_needs_over_banks_of_one_speed():
+    """An op that reads one bank and writes another takes half of the time, where both serve at once."""
+    task = resolve_task("SqueezeNet", "stm32n6")
+    chip = task.accelerator
+    assert chip.fastest_banks == 4
+    joined = replace(chip.levels[0], capacity_bytes=4 * chip.levels[0].capacity_bytes)
+    one = resolve_task("SqueezeNet", replace(chip, levels=(joined, *chip.levels[4:])))
+    assert one.accelerator.fastest_banks == replace(chip, ports="serial").fastest_banks == 1
+    banks, whole = (evaluate_plan(each, native_plan(each)).latency_ps for each in (task, one))
+    assert banks < whole

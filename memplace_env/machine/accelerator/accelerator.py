@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from itertools import takewhile
 from typing import Final, Literal
 
 from memplace_env._lib.threads import cached_property
@@ -155,6 +156,12 @@ class Accelerator:
     def backing(self) -> int:
         """Index of the backing memory, L-1."""
         return len(self.levels) - 1
+
+    @property
+    def fastest_banks(self) -> int:
+        """Number of the first levels that have one speed and serve an op at once; 1 where levels' times add up."""
+        speeds = [(one.read_bytes_per_s, one.write_bytes_per_s, one.latency_ps) for one in self.levels[:-1]]
+        return len(list(takewhile(lambda speed: speed == speeds[0], speeds))) if self.ports == "parallel" else 1
 
     @property
     def alignment_bytes(self) -> int:

@@ -115,8 +115,17 @@ def all_backing_report(task: Task) -> Report:
 
 
 def _fastest(task: Task, levels: Ints, *orders: Order) -> MemoryPlan:
-    """Return the fastest plan of these levels: in one of the orders, with and without results in place."""
-    return fastest_plan(task, [place_levels(task, levels, *how).plan for how in product(orders, ways(task))])
+    """Return the fastest plan of these levels: in one of the orders, with and without results in place.
+
+    Banks of one speed that serve at once also take turns: what follows each other asks for the next one.
+    """
+    asked, banks = [levels], task.accelerator.fastest_banks
+    if banks > 1:
+        program = task.program
+        turn = np.empty_like(levels)
+        turn[np.lexsort((program.first_use, program.live_start))] = np.arange(program.num_tensors) % banks
+        asked.append(np.where(levels == 0, turn, levels))
+    return fastest_plan(task, [place_levels(task, *how).plan for how in product(asked, orders, ways(task))])
 
 
 def native_levels(task: Task) -> Ints:
