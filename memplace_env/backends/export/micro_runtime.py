@@ -1,0 +1,109 @@
+"""Inferences in TensorFlow Lite Micro's own interpreter, in a process of their own: models can crash it.
+
+The process prints the allocations that the interpreter records, and writes the outputs to a file.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.errors import ExecutionError
+from memplace_env.program.frontends.tflite.tflite_reader import parse
+
+INFERENCES: Final = 2
+"""Inferences in a row, with other inputs: the second one shows what variables keep."""
+_ARENA: Final = 2**30  # bytes of address space, of which the interpreter touches what it needs
+_SECONDS: Final = 600
+_ALLOCATION: Final = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
+
+
+class MicroRun(NamedTuple):
+    """What the interpreter gave.
+
+    Attributes:
+        outputs: by inference and position.
+        head: bytes of the arena for tensors and scratch, the part that a plan is for.
+        tail: bytes of the arena for the runtime's records and for variables.
+    """
+
+    outputs: tuple[NDArray[Any], ...]
+    head: int
+    tail: int
+
+    def equals(self, other: MicroRun) -> bool:
+        """Return whether all outputs are equal, bit by bit."""
+        pairs = zip(self.outputs, other.outputs, strict=True)
+        return all(one.tobytes() == two.tobytes() for one, two in pairs)
+
+
+def run_in_micro(data: bytes) -> MicroRun:
+    """Return what the interpreter gives for a .tflite file's bytes, on inputs that are always the same.
+
+    Raises:
+        ExecutionError: the interpreter is not installed, or cannot run the model.
+        WorkloadError: the model cannot be read.
+    """
+    if find_spec("tflite_micro") is None:
+        raise ExecutionError(
+            "Running a .tflite file needs the package tflite-micro, which is not installed; run: "
+            'pip install "memplace[micro]".'
+        )
+    model = parse(data)
+    with TemporaryDirectory() as folder:
+        file, outputs = Path(folder, "model.tflite"), Path(folder, "outputs.npz")
+        file.write_bytes(data)
+        command = [sys.executable, "-m", __name__, file, outputs, len(model.inputs), len(model.outputs)]
+        try:
+            done = subprocess.run(list(map(str, command)), capture_output=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise ExecutionError(f"TensorFlow Lite Micro did not run the model in {_SECONDS} seconds.") from None
+        said = done.stderr.decode(errors="replace")
+        sizes = {part: int(size) for part, size in _ALLOCATION.findall(said)}
+        if done.returncode or len(sizes) < 2:
+            raise ExecutionError(f"TensorFlow Lite Micro cannot run the model: {_reason(said, done.returncode)}.")
+        with np.load(outputs) as arrays:
+            return MicroRun(tuple(arrays.values()), **sizes)
+
+
+def _reason(said: str, code: int) -> str:
+    """Return the interpreter's last words."""
+    lines = [line.strip() for line in said.partition("Traceback")[0].splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else f"its process ended with code {code}"
+
+
+def _drawn(rng: np.random.Generator, shape: Any, dtype: Any) -> NDArray[Any]:
+    """Return an input: floats of the usual size, small integers from their whole range, else 0 and 1."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return rng.normal(size=shape).astype(kind)
+    small = kind.kind in "iu" and kind.itemsize <= 2
+    low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if small else (0, 1)
+    return rng.integers(low, high, size=shape, endpoint=True).astype(kind)
+
+
+def _main(model: str, written: str, inputs: str, outputs: str) -> None:
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_file(model, arena_size=_ARENA)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(INFERENCES):
+        for position in range(int(inputs)):
+            details = interpreter.get_input_details(position)
+            interpreter.set_input(_drawn(rng, details["shape"], details["dtype"]), position)
+        interpreter.invoke()
+        found += [np.array(interpreter.get_output(position)) for position in range(int(outputs))]
+    np.savez(written, *found)
+    interpreter.print_allocations()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
