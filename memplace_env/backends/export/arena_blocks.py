@@ -106,7 +106,7 @@ def _is_stored(root: Any, index: int) -> bool:
 
 
 def _by_runtime(blocks: Sequence[ArenaBlock]) -> int:
-    """Return the arena's bytes by the runtime's rule: by falling size, the last of equal ones first, at the lowest gap."""
+    """Return the arena's bytes by the runtime's rule: the largest first, of equals the last, each at the lowest gap."""
     placed: list[tuple[int, ArenaBlock]] = []
     for block in sorted(blocks, key=lambda block: (-block.size, -block.members[0])):
         offset = 0

@@ -52,11 +52,7 @@ def run_in_micro(data: bytes) -> MicroRun:
         ExecutionError: the interpreter is not installed, or cannot run the model.
         WorkloadError: the model cannot be read.
     """
-    if find_spec("tflite_micro") is None:
-        raise ExecutionError(
-            "Running a .tflite file needs the package tflite-micro, which is not installed; run: "
-            'pip install "memplace[micro]".'
-        )
+    require_micro()
     model = parse(data)
     with TemporaryDirectory() as folder:
         file, outputs = Path(folder, "model.tflite"), Path(folder, "outputs.npz")
@@ -72,6 +68,15 @@ def run_in_micro(data: bytes) -> MicroRun:
             raise ExecutionError(f"TensorFlow Lite Micro cannot run the model: {_reason(said, done.returncode)}.")
         with np.load(outputs) as arrays:
             return MicroRun(tuple(arrays.values()), **sizes)
+
+
+def require_micro() -> None:
+    """Raise ExecutionError if the interpreter is not installed."""
+    if find_spec("tflite_micro") is None:
+        raise ExecutionError(
+            "Running a .tflite file needs the package tflite-micro, which is not installed; run: "
+            'pip install "memplace[micro]".'
+        )
 
 
 def _reason(said: str, code: int) -> str:

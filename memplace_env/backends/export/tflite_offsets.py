@@ -31,7 +31,8 @@ class OfflinePlan:
     """The contents of the metadata "OfflineMemoryAllocation", and why some tensors are left to be placed at run time.
 
     Attributes:
-        offsets: by index of the file's tensors, those of the first graph first, bytes from the start of the arena; -1: at run time, or a constant.
+        offsets: by index of the file's tensors, those of the first graph first, bytes from the start of the arena; -1:
+            at run time, or a constant.
         arena_bytes: size up to the last byte of a tensor with an offset; those placed at run time may need more.
         left: number of tensors without an offset that are no constants, by reason: "not in the plan" (fused away, or no
             tensor of its own to the plan), "elsewhere" (not in fast memory at one address for its whole life),
