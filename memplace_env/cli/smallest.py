@@ -61,7 +61,10 @@ def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
 
 def smallest_text(counts: dict[str, Any]) -> list[str]:
     """Return sentences on what `smallest_file` did."""
+    from memplace_env.backends.export.arena_blocks import ELSEWHERE
+
     quality = "no arena is smaller" if counts["proven"] else f"at least {counts['bound_bytes']:,} are needed"
+    quality += " for the first graph's tensors" if ELSEWHERE in counts["at_run_time"] else ""
     lines = [
         f"The runtime's own planner takes {counts['runtime_bytes']:,} bytes, this plan {counts['arena_bytes']:,}; "
         f"{quality}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import tflite
 
@@ -20,6 +20,9 @@ from memplace_env.backends.export.tflite_offsets import (
     tensor_count,
 )
 from memplace_env.program.frontends.tflite.tflite_reader import parse
+
+ELSEWHERE: Final = "in another graph"
+"""Why the runtime places tensors that only control flow or CALL_ONCE uses."""
 
 
 class ArenaBlock(NamedTuple):
@@ -38,18 +41,19 @@ class ArenaBlock(NamedTuple):
 
 
 class ArenaBlocks(NamedTuple):
-    """What the arena of a file holds.
+    """The contents of a file's arena.
 
     Attributes:
         blocks: one for each inner result, graph input and graph output.
-        count: number of the file's tensors, those of all graphs.
-        left: number of tensors that the runtime places by itself, by reason: "variable", "without a size".
+        tensors: number of the file's tensors, those of all graphs.
+        left: number of tensors that the runtime places by itself, by reason: "variable", "without a size",
+            `ELSEWHERE`.
         by_runtime: bytes of the arena by the runtime's own planner, which plans views by themselves; without scratch.
         hollow: names of constants whose contents the file lacks.
     """
 
     blocks: tuple[ArenaBlock, ...]
-    count: int
+    tensors: int
     left: Mapping[str, int]
     by_runtime: int
     hollow: tuple[str, ...]
@@ -76,14 +80,17 @@ def arena_blocks(data: bytes) -> ArenaBlocks:
             groups.setdefault(life.source if life.source in names else life.tensor.name, []).append(index)
     if not groups:
         raise PlanError("No tensor of the model has a place in the arena; there is nothing to plan.")
+    count = tensor_count(data)
+    if others := count - root.Subgraphs(0).TensorsLength():
+        left[ELSEWHERE] = others
     alone = [_block(lives, [index]) for group in groups.values() for index in group]
     blocks = tuple(_block(lives, group) for group in groups.values())
-    return ArenaBlocks(blocks, tensor_count(data), left, _by_runtime(alone), hollow)
+    return ArenaBlocks(blocks, count, left, _by_runtime(alone), hollow)
 
 
 def offsets_of(arena: ArenaBlocks, offsets: Sequence[int]) -> OfflinePlan:
     """Return the offline plan with these offsets, bytes, one for each block."""
-    planned = [AT_RUN_TIME] * arena.count
+    planned = [AT_RUN_TIME] * arena.tensors
     for block, offset in zip(arena.blocks, offsets, strict=True):
         for index in block.members:
             planned[index] = offset
@@ -102,7 +109,7 @@ def _block(lives: Mapping[int, Life], members: Sequence[int]) -> ArenaBlock:
 def _is_stored(root: Any, index: int) -> bool:
     """Return whether the file has the tensor's contents."""
     number = root.Subgraphs(0).Tensors(index).Buffer()
-    return 0 <= number < root.BuffersLength() and root.Buffers(number).DataLength() > 0
+    return 0 <= number < root.BuffersLength() and bool(root.Buffers(number).DataLength())
 
 
 def _by_runtime(blocks: Sequence[ArenaBlock]) -> int:

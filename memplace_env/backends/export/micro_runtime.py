@@ -27,7 +27,7 @@ _ALLOCATION: Final = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
 
 
 class MicroRun(NamedTuple):
-    """What the interpreter gave.
+    """The outputs and the record of an interpreter.
 
     Attributes:
         outputs: by inference and position.
@@ -87,12 +87,12 @@ def _reason(said: str, code: int) -> str:
 
 def _drawn(rng: np.random.Generator, shape: Any, dtype: Any) -> NDArray[Any]:
     """Return an input: floats of the usual size, small integers from their whole range, else 0 and 1."""
-    kind = np.dtype(dtype)
+    kind: np.dtype[Any] = np.dtype(dtype)
     if kind.kind == "f":
-        return rng.normal(size=shape).astype(kind)
+        return np.asarray(rng.normal(size=shape), kind)
     small = kind.kind in "iu" and kind.itemsize <= 2
     low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if small else (0, 1)
-    return rng.integers(low, high, size=shape, endpoint=True).astype(kind)
+    return np.asarray(rng.integers(low, high, size=shape, endpoint=True), kind)
 
 
 def _main(model: str, written: str, inputs: str, outputs: str) -> None:

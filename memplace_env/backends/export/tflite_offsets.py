@@ -182,7 +182,7 @@ class Life:
 
     @property
     def changes(self) -> bool:
-        """Whether its bytes are no constant."""
+        """True if its bytes are no constant."""
         return self.written or self.tensor.variable
 
     @property

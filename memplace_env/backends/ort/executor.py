@@ -58,7 +58,7 @@ class Executor:
         began = time.perf_counter()
         self.task = task
         workload = task.settings.get("workload")
-        micro = workload is not None and format_of(named_file(workload)) == ".tflite"
+        micro = bool(task.program.op_nodes) and workload is not None and format_of(named_file(workload)) == ".tflite"
         network = network_of
         if micro:
             from memplace_env.backends.ort.micro_network import micro_network_of as network  # needs other extras

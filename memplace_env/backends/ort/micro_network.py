@@ -57,7 +57,7 @@ def micro_network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) 
             places = {port.tensor: parts.place(content, port.name) for port in operands if port.tensor in weights}
         nodes = [helper.make_node(program.op_type[op], [], [])]
         model = helper.make_model(helper.make_graph(nodes, "op", [], []))
-        ops.append(MicroOp(model, content, operands, results, places))
+        ops.append(MicroOp(model, content, operands, results, weights=places))
         progress()
     wanted = [port.name for op in ops if op.session is not None for port in op.results]
     plain = bytes(parts.file(parts.inputs, wanted))

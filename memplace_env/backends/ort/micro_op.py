@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from onnx import ModelProto, helper
+from onnx import helper
 
 from memplace_env.backends.ort.model_constants import Array
-from memplace_env.backends.ort.submodels import Port
+from memplace_env.backends.ort.submodels import OpModel, Port
 
 ARENA: Final = 2**28
 """Bytes of address space for an interpreter, which touches what it needs. Our choice."""
 
 
 @dataclass(frozen=True)
-class MicroOp:
-    """An op that can run, see `OpModel`.
+class MicroOp(OpModel):
+    """An op that runs in the interpreter.
 
     Attributes:
-        model: its op types alone.
-        session: a .tflite file that computes it; None for the ops of `blocks.with_ends`.
-        operands: what it reads from memory.
-        results: what it writes there.
+        session: a .tflite file that computes it, as a bytearray; None for the ops of `blocks.with_ends`.
         weights: by tensor of the operands that are weights, their place in `session`.
     """
 
-    model: ModelProto
-    session: bytearray | None
-    operands: tuple[Port, ...]
-    results: tuple[Port, ...]
-    weights: dict[int, Array]
-    tolerance: float = 0.0
+    session: Any
+    weights: dict[int, Array] = field(default_factory=dict)
 
     def bound(self, address: Callable[[int], int]) -> Callable[[], None]:
         """Return what runs the file on copies of the bytes at addresses of this machine, given by tensor.
@@ -69,7 +62,7 @@ def ran(content: bytes, inputs: Sequence[Array], outputs: int) -> list[Array]:
 
 def _at(address: int, size: int) -> Array:
     """Return bytes of this process's memory."""
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def _dtype(port: Port) -> np.dtype[Any]:

@@ -13,7 +13,6 @@ import numpy as np
 from memplace_env._lib.errors import ExecutionError
 from memplace_env._lib.threads import cached_property
 from memplace_env.backends.ort.inputs import Inputs, given_inputs
-from memplace_env.backends.ort.micro_op import MicroOp
 from memplace_env.backends.ort.model_constants import Array, Constants
 from memplace_env.backends.ort.sessions import session_of
 from memplace_env.backends.ort.source import Source, source_of
@@ -41,7 +40,7 @@ class Network:
     """
 
     source: Source
-    ops: tuple[OpModel | MicroOp, ...]
+    ops: tuple[OpModel, ...]
     tail: OpModel | None
     weights: Mapping[int, Array]
     inputs: Mapping[int, Array]
