@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memplace_env.machine.accelerator import load_accelerator as load_accelerator
     from memplace_env.machine.costs import CostModel as CostModel
     from memplace_env.machine.costs import Costs as Costs
+    from memplace_env.placement.addresses.memory_packing import Packed as Packed
+    from memplace_env.placement.addresses.memory_packing import pack as pack
     from memplace_env.placement.api import compile_levels as compile_levels
     from memplace_env.placement.api import native as native
     from memplace_env.placement.api import simulate as simulate
@@ -51,6 +53,7 @@ export_lazily(
         "envs.steps": "StepsEnv",
         "machine.accelerator": "Accelerator accelerator_names load_accelerator",
         "machine.costs": "CostModel Costs",
+        "placement.addresses.memory_packing": "Packed pack",
         "placement.api": "compile_levels native simulate validate",
         "placement.memory_plan": "MemoryPlan",
         "placement.resolve_task": "resolve_task",

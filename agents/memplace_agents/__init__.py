@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from memplace_agents.exact import Exact as Exact
     from memplace_agents.exact import ExactDynamic as ExactDynamic
     from memplace_agents.greedy_dp import GreedyDP as GreedyDP
-    from memplace_agents.memory_packing import Packed as Packed
-    from memplace_agents.memory_packing import pack as pack
     from memplace_agents.muzero import MuZero as MuZero
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
     from memplace_agents.plan_gradient import PlanGradient as PlanGradient
@@ -50,7 +48,6 @@ export_lazily(
         "egrl": "EGRL EGRLConfig",
         "exact": "Exact ExactDynamic",
         "greedy_dp": "GreedyDP",
-        "memory_packing": "Packed pack",
         "muzero": "MuZero MuZeroConfig",
         "plan_gradient": "PlanGradient PlanGradientConfig",
         "random_search": "RandomSearch",

@@ -17,7 +17,7 @@ from benchmarks.experiments.vela import networks
 from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, data, table
 from benchmarks.ledger import Record
 from memplace_env._lib.errors import MemPlaceError
-from memplace_env.cli.smallest import smallest_file
+from memplace_env.backends.export.smallest_file import smallest_file
 
 OURS: Final = {
     "vela": "efficientnet_b0 mobilenet_v2 resnet50",

@@ -24,6 +24,7 @@ class Format(StrEnum):
     """A file format for plans."""
 
     C = "c"
+    CSV = "csv"
     PLAN = "plan"
     TFLITE = "tflite"
 
@@ -40,9 +41,10 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="c: a header for C11 and C++ with all of the plan; plan: the plan in which neighbouring slices of a "
-            "tensor that lie alike are one; tflite: a copy of a .tflite MODEL with the offsets "
-            "in fast memory as TensorFlow Lite Micro's offline plan.",
+            help="c: a header for C11 and C++ with all of the plan; csv: a line for each block with its tensor's name, "
+            "memory, offset, size, first and last op; plan: the plan in which neighbouring slices of a tensor that lie "
+            "alike are one; tflite: a copy of a .tflite MODEL with the offsets in fast memory as TensorFlow Lite "
+            "Micro's offline plan.",
         ),
     ] = Format.C,
     smallest: Annotated[
@@ -65,7 +67,7 @@ def export(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Write a saved plan for what runs on the device: a C header, or an offline plan for TensorFlow Lite Micro.
+    """Write a saved plan for other tools: a C header, a table, or an offline plan for TensorFlow Lite Micro.
 
     --smallest needs no plan and no chip: it writes a .tflite MODEL in the smallest arena, as it was where that is not
     smaller than the runtime's own. --check needs the extra 'micro'.
@@ -89,6 +91,8 @@ def export(
     task, saved = load_plan(model, path, flags)
     if form is Format.PLAN:
         task, content, counts = _merged(task, saved, prefix)
+    elif form is Format.CSV:
+        content, counts = _table(task, saved, prefix)
     elif form is Format.C:
         content, counts = _header(task, saved, prefix)
     else:
@@ -107,8 +111,8 @@ def _smallest(
     arguments: list[str], out: Path, form: Format, flags: ModelFlags, *, prefix: str | None, check: bool, json: bool
 ) -> None:
     """Write the model in the smallest arena."""
+    from memplace_env.backends.export.smallest_file import smallest_file
     from memplace_env.cli.model_flags import ModelFlags
-    from memplace_env.cli.smallest import smallest_file, smallest_text
     from memplace_env.program.model_file import read_bytes
 
     if form is not Format.TFLITE or len(arguments) != 1 or flags != ModelFlags():
@@ -121,7 +125,27 @@ def _smallest(
     if json:
         print_json({"written": str(out), "format": form.value, "bytes": len(content), **counts})
     else:
-        console.print(*smallest_text(counts), f"Written: {out}", sep="\n", markup=False, soft_wrap=True)
+        console.print(*_smallest_text(counts), f"Written: {out}", sep="\n", markup=False, soft_wrap=True)
+
+
+def _smallest_text(counts: dict[str, Any]) -> list[str]:
+    """Return sentences on what `smallest_file` did."""
+    from memplace_env.backends.export.arena_blocks import ELSEWHERE
+
+    quality = "no arena is smaller" if counts["proven"] else f"at least {counts['bound_bytes']:,} are needed"
+    quality += " for the first graph's tensors" if ELSEWHERE in counts["at_run_time"] else ""
+    lines = [
+        f"The runtime's own planner takes {counts['runtime_bytes']:,} bytes, this plan {counts['arena_bytes']:,}; "
+        f"{quality}."
+    ]
+    if "recorded_before" in counts:
+        lines.append(
+            f"TensorFlow Lite Micro records {counts['recorded_before']:,} bytes without the plan and "
+            f"{counts['recorded_after']:,} with it; the outputs are equal."
+        )
+    if counts["kept"]:
+        lines.append("The plan is not smaller, so the model stays as it is.")
+    return lines
 
 
 def _check_tflite(model: str | None, out: Path, prefix: str | None) -> None:
@@ -156,6 +180,16 @@ def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, di
         "ops": task.program.num_ops,
     }
     return text.encode(), counts
+
+
+def _table(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, dict[str, Any]]:
+    """Return the table and the number of its blocks."""
+    from memplace_env.backends.export import csv_of
+
+    if prefix is not None:
+        raise MemPlaceError(_NO_PREFIX.format("csv"))
+    text = csv_of(task, plan)
+    return text.encode(), {"blocks": text.count("\n") - 1}
 
 
 def _merged(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[Task, bytes, dict[str, Any]]:

@@ -16,7 +16,7 @@ from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.shared_options import FileFlag, JsonFlag
 
 if TYPE_CHECKING:
-    from memplace_agents import Packed
+    from memplace_env import Packed
     from memplace_env.cli.block_files import BlockRow
 
 EXIT_CODES: Final = {"found": 0, "impossible": 3, "unknown": 4}
@@ -41,7 +41,7 @@ def pack(
     --out writes the blocks with their offsets, as .json or else as .csv; - for stdout. Blocks of several banks are
     packed bank by bank. Exit code 0: found; 3: it is proven that there are none; 4: none were found; 2: bad input.
     """
-    from memplace_agents import pack as pack_blocks
+    from memplace_env import pack as pack_blocks
     from memplace_env.cli.block_files import read_blocks, to_csv, to_json
 
     blocks = _asked(read_blocks(file), align, pin or [])

@@ -147,8 +147,8 @@ def _pack() -> None:
     """Pack blocks in each way of XLA's heap and of the exact agent, which programs as small as this one do without."""
     import numpy as np
 
-    from memplace_agents.exact.address_search import Blocks, fit
     from memplace_agents.xla_msa.heap import Heap
+    from memplace_env.placement.addresses.address_search import Blocks, fit
 
     heap = Heap(0, 1)
     heap.place(0, 1, 0, 0, 0)

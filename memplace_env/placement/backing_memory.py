@@ -46,7 +46,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
     from memplace_env.placement.compiler.packing import pack_level, packing_space
 
     program = task.program
-    first, last = _lives(task, plan)
+    first, last = backing_lives(task, plan)
     there = first <= last
     owner = np.where(there & (program.alias_of >= 0), program.alias_of, np.arange(program.num_tensors))
     np.minimum.at(first, owner[there], first[there])
@@ -73,7 +73,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
     return None
 
 
-def _lives(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints]:
+def backing_lives(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints]:
     """Return the first and the last op, int64[K] each, at which the backing memory holds a tensor for the plan.
 
     The first lies behind the last where it never does. Weights and inputs stay for the next inference.

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import assume, given
 
 from memplace_agents.exact import Exact
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order
-from memplace_agents.exact.address_search import Blocks, fit, pack, packing_problem, tree_search
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import lives
 from memplace_agents.exact.static.static_model import build, lifetimes
@@ -21,6 +19,8 @@ from memplace_agents.exact.static.static_solve import solve_model
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.addresses.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order
+from memplace_env.placement.addresses.address_search import Blocks, fit, pack, packing_problem, tree_search
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.compiler.placing_order import latency_ps

@@ -1,17 +1,16 @@
 """Addresses for blocks of any toolchain: found where they exist, refuted where they do not, and never wrong."""
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import pack
-from memplace_agents.exact.address_search import Blocks, fit, packing_problem, tree_search
+from benchmarks.experiments.packing import instance
+from memplace_env import pack
 from memplace_env._lib.errors import PlanError
-from memplace_env.cli.block_files import read_blocks
+from memplace_env.placement.addresses.address_search import Blocks, fit, packing_problem, tree_search
 from tests.thorough import examples
 
 
@@ -96,9 +95,9 @@ def test_the_smallest_arena_is_one(columns):
 @pytest.mark.parametrize("name", "AG")
 @pytest.mark.parametrize("backward", [False, True])
 def test_instances_of_minimalloc_fit(name, backward):
-    rows = read_blocks(Path(__file__).parent / "minimalloc" / f"{name}.csv")
-    order = np.random.default_rng(1).permutation(len(rows)) if backward else np.arange(len(rows))
-    size, first, last = np.array([row[1:4] for row in rows])[order].T
+    size, first, last = instance(name)
+    order = np.random.default_rng(1).permutation(len(size)) if backward else np.arange(len(size))
+    size, first, last = size[order], first[order], last[order]
     if backward:
         first, last = last.max() - last, last.max() - first
     packed = pack(size, first, last)
@@ -107,8 +106,7 @@ def test_instances_of_minimalloc_fit(name, backward):
 
 
 def test_what_is_not_decided_is_not_claimed():
-    rows = read_blocks(Path(__file__).parent / "minimalloc" / "A.csv")
-    size, first, last = np.array([row[1:4] for row in rows]).T
+    size, first, last = instance("A")
     packed = pack(size, first, last, capacity=2**20, work=1000)
     assert (packed.outcome, packed.proven, packed.bound) == ("unknown", False, 2**20)
     check(packed.offset, size, first, last, np.ones_like(size), np.full_like(size, -1))

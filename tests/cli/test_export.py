@@ -60,6 +60,17 @@ def test_the_smallest_arena(
     assert "takes 401,408 bytes, this plan 301,056; no arena is smaller.\nWritten: packed.tflite" in told
 
 
+def test_a_table(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
+    said = parsed("export", MODEL, saved, "--format", "csv", "--out", "plan.csv")
+    heads, *lines = Path("plan.csv").read_text().splitlines()
+    assert heads.startswith("tensor,kind,level,offset,size,first,last,")
+    assert said["blocks"] == len(lines) > 0
+    assert (
+        "leave it out with --format csv"
+        in run("export", MODEL, saved, "--format", "csv", "--prefix", "a", "--out", "b").stderr
+    )
+
+
 def test_a_header_through_a_pipe(saved: Path, run: Run) -> None:
     assert run("export", MODEL, saved, "--out", "plan.h").exit_code == 0
     text = Path("plan.h").read_bytes()

@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from typer.testing import CliRunner
 
 from memplace_env.cli.app import app
 from tests.cli.conftest import Run
+from tests.source import ROOT
 
 CSV = "id,lower,upper,size\na,0,2,4\nb,1,3,3\nc,2,4,4\n"
 
@@ -58,9 +60,12 @@ def test_exit_codes(options: tuple[object, ...], code: int, said: str, run: Run)
 
 
 def test_nothing_found_has_a_code_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = Path(__file__).parents[1] / "agents" / "minimalloc" / "A.csv"
-    monkeypatch.setattr("memplace_agents.memory_packing.pack.__kwdefaults__", {"align": 1, "pin": -1, "work": 1000})
-    done = run("pack", instance, "--capacity", 2**20, "--out", "packed.csv")
+    with ZipFile(ROOT / "benchmarks" / "data" / "minimalloc.zip") as archive:
+        archive.extract("A.csv")
+    monkeypatch.setattr(
+        "memplace_env.placement.addresses.memory_packing.pack.__kwdefaults__", {"align": 1, "pin": -1, "work": 1000}
+    )
+    done = run("pack", "A.csv", "--capacity", 2**20, "--out", "packed.csv")
     assert done.exit_code == 4
     assert "No addresses were found: 1,048,576 bytes are needed" in done.stdout
     assert not Path("packed.csv").exists()

@@ -8,12 +8,12 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from memplace_agents.exact.address_kernels import climb, place_in_order
-from memplace_agents.exact.address_tree import search
 from memplace_agents.xla_msa.heap import pack
 from memplace_env._lib.compilation import begin_preparation, compiled_kernels, end_preparation
 from memplace_env.cli import warm_up
 from memplace_env.envs.registration import Formulation
+from memplace_env.placement.addresses.address_kernels import climb, place_in_order
+from memplace_env.placement.addresses.address_tree import search
 from memplace_env.placement.compiler import native_plan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan

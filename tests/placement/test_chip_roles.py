@@ -1,11 +1,14 @@
 """Chips whose memories have roles: nothing lies where it may not, and what cannot fit is refused with its sizes."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.experiments.packing import instance
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import native_plan, place_levels
@@ -14,6 +17,7 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.roles import asked_levels
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.report.inspection import inspect_task
 from tests.thorough import examples
@@ -63,6 +67,22 @@ def test_requests_begin_at_the_nearest_level_allowed(rows):
         may = np.flatnonzero(row).tolist()
         expected = [min([level for level in may if level >= asked], default=may[-1]) for asked in range(len(row))]
         assert asked_levels(allowed)[tensor].tolist() == expected
+
+
+def test_native_finds_room_where_its_rules_do_not():
+    """Blocks of MiniMalloc's instance A as results, in the smallest memory that holds them."""
+    size, first, last = instance("A")
+    builder = ProgramBuilder("A", "int8")
+    blocks = [builder.tensor(str(block), num_bytes) for block, num_bytes in enumerate(size.tolist())]
+    for time in np.unique([first, last]).tolist():
+        operands = [blocks[block] for block in np.flatnonzero((first < time) & (last == time))]
+        builder.op("Op", operands, [blocks[block] for block in np.flatnonzero(first == time)])
+    chip = load_accelerator("k210")
+    tight = replace(chip.levels[0], capacity_bytes=2**20)
+    task = resolve_task(builder.build(), replace(chip, levels=(tight, *chip.levels[1:])), alignment=1)
+    plan = native_plan(task)
+    assert not violations(task, plan)
+    assert not len(task.homeless(plan))
 
 
 def test_what_cannot_fit_is_refused_with_its_sizes():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from memplace_agents.exact.address_search import Conflict, pack
 from memplace_agents.exact.clock import Clock
+from memplace_env.placement.addresses.address_search import Conflict, pack
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 

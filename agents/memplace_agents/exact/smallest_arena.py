@@ -12,21 +12,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, place_in_order
-from memplace_agents.exact.address_search import Blocks, fit, packing_problem, parts_of
 from memplace_agents.exact.chains import heads, joined
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.machine.costs import CostModel, Costs, costs_of, resolve_cost_model, whole_costs_of
+from memplace_env.placement.addresses.address_kernels import place_in_order
+from memplace_env.placement.addresses.address_search import Blocks, packing_problem
+from memplace_env.placement.addresses.memory_packing import lowest
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
 
 QUESTION = 4_000_000
 """Work of one question whether blocks fit, in blocks visited: a third of a second. Our choice."""
-OPEN_ENDS = 8
-"""Questions without an answer after which no more are asked of blocks that share ops. Our choice."""
 
 
 class Arena(NamedTuple):
@@ -172,41 +170,12 @@ def _search(task: Task, rows: Ints, low: int) -> tuple[int, Ints]:
     holding = replace(task, accelerator=resized(task, low).accelerator)
     for needed in (True, False)[: 1 + paired]:
         head = heads(holding, rows, needed=needed)
-        bound, offset = lowest(_blocks(task, joined(task, rows, head)), head == np.arange(len(rows)), low)
+        bound, offset = lowest(_blocks(task, joined(task, rows, head)), head == np.arange(len(rows)), low, QUESTION)
         found.append((_needs(task, rows, offset[head]), bound, offset[head]))
     reached, bound, offset = min(found, key=lambda one: one[0])
     if paired and reached > low:
         later = rows.copy()
         later[np.isin(rows[:, 0], task.program.handovers[:, 1]), 2] += 1
         there = later[:, 2] <= later[:, 3]
-        bound, _ = lowest(_blocks(task, later[there]), there[there], low)
+        bound, _ = lowest(_blocks(task, later[there]), there[there], low, QUESTION)
     return bound, offset
-
-
-def lowest(blocks: Blocks, own: NDArray[np.bool_], low: int, work: int = QUESTION) -> tuple[int, Ints]:
-    """Return a bound of at least `low`, and offsets int64[n] with which `own` blocks need as little above it as found.
-
-    `below` is that in a memory of no bytes; `work` is that of one question, see `fit`.
-    """
-    bound, height, offset, index = low, low, np.zeros(len(own), dtype=np.int64), np.flatnonzero(own)
-    for part in parts_of(blocks.take(index)):
-        proven, height, offset[index[part]] = _raised(blocks.take(index[part]), height, work)
-        bound = max(bound, proven)
-    return bound, offset
-
-
-def _raised(blocks: Blocks, low: int, work: int) -> tuple[int, int, Ints]:
-    """Return a bound on the memory of blocks of one part or 0, and a size of at least `low` with offsets in it."""
-    # Less than `bound` is too small, less than `tried` is not asked again, and `best` is the least that is known to do.
-    bound, tried, best, offset, size, open_ends = 0, low, None, blocks.size, low, 0
-    while best is None or (tried < best and open_ends < OPEN_ENDS):
-        packing = fit(blocks._replace(below=blocks.below + size), work)
-        if best is None or size + packing.over < best:
-            best, offset = max(size + packing.over, low), packing.offset
-        if packing.outcome != FOUND:
-            tried = size + 1
-        if packing.outcome == NONE_EXISTS:
-            bound = tried
-        open_ends += packing.outcome == GAVE_UP
-        size = (tried + best) // 2
-    return bound, best, offset

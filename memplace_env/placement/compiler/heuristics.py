@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 
 from memplace_env._lib.errors import AcceleratorError
+from memplace_env.placement.addresses.address_search import pack
 from memplace_env.placement.compiler.compile import place_levels, plan_of_levels
-from memplace_env.placement.compiler.density import density_greedy, fastest_plan, ways
+from memplace_env.placement.compiler.density import block_lives, density_greedy, fastest_plan, ways
 from memplace_env.placement.compiler.placing_order import Order
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import Report, evaluate_plan
@@ -24,11 +25,16 @@ NATIVE_ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-we
 def native_plan(task: Task) -> MemoryPlan:
     """Return the compiler's own plan, see `memplace_env.native`.
 
+    Where tensors may not lie in the backing memory, and no order finds all of them a place, addresses are searched for
+    these tensors alone.
+
     Raises:
-        AcceleratorError: if tensors may not lie in the backing memory, and no order finds all of them a place.
+        AcceleratorError: if the search finds none either.
     """
     plan = _fastest(task, native_levels(task), *NATIVE_ORDERS)
     homeless = task.homeless(plan)
+    if len(homeless) and (found := _searched(task, plan, homeless)) is not None:
+        return found
     if len(homeless):
         program, chip = task.program, task.accelerator
         may = np.flatnonzero(task.allowed[homeless].any(axis=0)).tolist()
@@ -39,6 +45,23 @@ def native_plan(task: Task) -> MemoryPlan:
             f"{chip.levels[-1].name}; take a smaller batch, smaller dims, or a chip with more memory."
         )
     return plan
+
+
+def _searched(task: Task, plan: MemoryPlan, homeless: Ints) -> MemoryPlan | None:
+    """Return a plan with what must lie in fast memory there, and nothing else; None if none is found."""
+    must = np.flatnonzero(task.must_leave & task.program.is_placeable)
+    first, last = block_lives(task)
+    for level in np.flatnonzero(task.allowed[homeless].all(axis=0)).tolist():
+        levels = np.full(task.program.num_tensors, task.backing)
+        levels[must] = plan.tensor_levels(task.program)[must]
+        levels[homeless] = level
+        offset = np.zeros_like(levels)
+        offset[must], conflicts = pack(
+            task, np.stack([must, levels[must], first[must], last[must]], axis=1), explain=False
+        )
+        if not conflicts:
+            return plan_of_levels(task, levels, offset)
+    return None
 
 
 def at_home(task: Task, plan: MemoryPlan) -> MemoryPlan:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.highs import CAPACITY, Floats
 from memplace_agents.exact.rows import RowBuilder
 from memplace_agents.exact.static.level_moves import released
 from memplace_agents.exact.static.static_model import StaticModel, live_sets
+from memplace_env.placement.addresses.address_search import Conflict
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
 

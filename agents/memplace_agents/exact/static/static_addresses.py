@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.address_search import Conflict, pack
 from memplace_agents.exact.chains import pack_chains
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.static.level_moves import Lives, lives, released
+from memplace_env.placement.addresses.address_search import Conflict, pack
 from memplace_env.placement.compiler import at_home, place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.compiler.placing_order import ORDERS

@@ -7,7 +7,6 @@ from math import ceil
 
 import numpy as np
 
-from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
@@ -22,6 +21,7 @@ from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.threads import cached_property
+from memplace_env.placement.addresses.address_search import Conflict
 from memplace_env.placement.compiler import at_home, place_levels
 from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
 from memplace_env._lib.kernel import kernel
+from memplace_env.placement.addresses.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
 from memplace_env.placement.compiler.placing_kernels import ENDLESS
 
 RULES = 4

@@ -1,10 +1,15 @@
-"""`memplace export --smallest`: a .tflite file whose tensors lie in the smallest arena."""
+"""A .tflite file whose tensors lie in the smallest arena of TensorFlow Lite Micro."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from memplace_env._lib.errors import ExecutionError
+from memplace_env.backends.export import micro_runtime
+from memplace_env.backends.export.arena_blocks import arena_blocks, offsets_of
+from memplace_env.backends.export.tflite_file import NAME, with_offsets
+from memplace_env.backends.export.tflite_offsets import ALIGNMENT
+from memplace_env.placement.addresses.memory_packing import pack
 
 
 def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
@@ -21,12 +26,6 @@ def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
         PlanError: nothing in it has a place in the arena.
         ExecutionError: the runtime cannot run the model, or the outputs of the two files differ.
     """
-    from memplace_agents import pack
-    from memplace_env.backends.export.arena_blocks import arena_blocks, offsets_of
-    from memplace_env.backends.export.micro_runtime import run_in_micro
-    from memplace_env.backends.export.tflite_file import NAME, with_offsets
-    from memplace_env.backends.export.tflite_offsets import ALIGNMENT
-
     arena = arena_blocks(data)
     _, size, first, last = zip(*arena.blocks, strict=True)
     packed = pack(size, first, last, align=ALIGNMENT)
@@ -49,7 +48,7 @@ def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
                 f"The model lacks the contents of {len(arena.hollow)} constants, as of {arena.hollow[0]!r}, and cannot "
                 "run; leave out --check, or pass a model with its weights."
             )
-        before, after = run_in_micro(data), run_in_micro(written)
+        before, after = micro_runtime.run_in_micro(data), micro_runtime.run_in_micro(written)
         if not before.equals(after):
             raise ExecutionError(
                 "The outputs with the plan are not those without, in TensorFlow Lite Micro; nothing is written."
@@ -57,23 +56,3 @@ def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
         counts |= {"recorded_before": before.head, "recorded_after": after.head}
         smaller = after.head < before.head
     return (written if smaller else data), counts | {"kept": not smaller}
-
-
-def smallest_text(counts: dict[str, Any]) -> list[str]:
-    """Return sentences on what `smallest_file` did."""
-    from memplace_env.backends.export.arena_blocks import ELSEWHERE
-
-    quality = "no arena is smaller" if counts["proven"] else f"at least {counts['bound_bytes']:,} are needed"
-    quality += " for the first graph's tensors" if ELSEWHERE in counts["at_run_time"] else ""
-    lines = [
-        f"The runtime's own planner takes {counts['runtime_bytes']:,} bytes, this plan {counts['arena_bytes']:,}; "
-        f"{quality}."
-    ]
-    if "recorded_before" in counts:
-        lines.append(
-            f"TensorFlow Lite Micro records {counts['recorded_before']:,} bytes without the plan and "
-            f"{counts['recorded_after']:,} with it; the outputs are equal."
-        )
-    if counts["kept"]:
-        lines.append("The plan is not smaller, so the model stays as it is.")
-    return lines

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from memplace_agents.exact.address_kernels import FOUND, NONE_EXISTS
-from memplace_agents.exact.address_search import Blocks, fit, packing_problem, parts_of
-from memplace_agents.exact.address_tree import pins_fit
-from memplace_agents.exact.smallest_arena import lowest
 from memplace_env._lib.errors import PlanError
+from memplace_env.placement.addresses.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
+from memplace_env.placement.addresses.address_search import Blocks, fit, packing_problem, parts_of
+from memplace_env.placement.addresses.address_tree import pins_fit
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS
 from memplace_env.program.program import Ints
 
 WORK = 100_000_000
 """Work of one question whether blocks fit, see `fit`: seconds. Our choice."""
+
+OPEN_ENDS = 8
+"""Questions without an answer after which no more are asked of blocks that share ops. Our choice."""
 
 
 class Packed(NamedTuple):
@@ -111,3 +113,32 @@ def pack(
         if packing.outcome != FOUND:
             outcome = "unknown"
     return Packed(outcome, offset * unit, int((offset + blocks.size).max()) * unit, low * unit)
+
+
+def lowest(blocks: Blocks, own: NDArray[np.bool_], low: int, work: int = WORK) -> tuple[int, Ints]:
+    """Return a bound of at least `low`, and offsets int64[n] with which `own` blocks need as little above it as found.
+
+    `below` is that in a memory of no bytes; `work` is that of one question, see `fit`.
+    """
+    bound, height, offset, index = low, low, np.zeros(len(own), dtype=np.int64), np.flatnonzero(own)
+    for part in parts_of(blocks.take(index)):
+        proven, height, offset[index[part]] = _raised(blocks.take(index[part]), height, work)
+        bound = max(bound, proven)
+    return bound, offset
+
+
+def _raised(blocks: Blocks, low: int, work: int) -> tuple[int, int, Ints]:
+    """Return a bound on the memory of blocks of one part or 0, and a size of at least `low` with offsets in it."""
+    # Less than `bound` is too small, less than `tried` is not asked again, and `best` is the least that is known to do.
+    bound, tried, best, offset, size, open_ends = 0, low, None, blocks.size, low, 0
+    while best is None or (tried < best and open_ends < OPEN_ENDS):
+        packing = fit(blocks._replace(below=blocks.below + size), work)
+        if best is None or size + packing.over < best:
+            best, offset = max(size + packing.over, low), packing.offset
+        if packing.outcome != FOUND:
+            tried = size + 1
+        if packing.outcome == NONE_EXISTS:
+            bound = tried
+        open_ends += packing.outcome == GAVE_UP
+        size = (tried + best) // 2
+    return bound, best, offset

@@ -10,17 +10,25 @@ hill climb, which says how much is missing. Ops in which no block is alive split
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, PackingProblem, climb, place_in_order
-from memplace_agents.exact.address_tree import RULES, pins_fit, search
-from memplace_agents.exact.clock import SEED, Clock
+from memplace_env.placement.addresses.address_kernels import (
+    FOUND,
+    GAVE_UP,
+    NONE_EXISTS,
+    PackingProblem,
+    climb,
+    place_in_order,
+)
+from memplace_env.placement.addresses.address_tree import RULES, pins_fit, search
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
+SEED = 0
+"""Seed of all randomness: an answer is no sample, so one run is enough."""
 EFFORT = 20_000_000
 """Work of one complete search or climb, in blocks visited: one or two seconds. Our choice."""
 VISIT_S = 7e-8
@@ -33,6 +41,17 @@ QUICK = EFFORT // 20
 """Work of each of the many searches that shrink a conflict."""
 SHRINKABLE = 40
 """Number of blocks above which a conflict is not shrunk block by block."""
+
+
+class WorkMeter(Protocol):
+    """Meter of a longer search that asks for addresses."""
+
+    @property
+    def up(self) -> bool:
+        """True once nothing is left."""
+
+    def spend(self, work: float) -> None:
+        """Count work, in seconds of one core."""
 
 
 class Conflict(NamedTuple):
@@ -99,7 +118,9 @@ class Fit(NamedTuple):
     offset: Ints
 
 
-def pack(task: Task, blocks: Ints, clock: Clock | None = None, *, explain: bool = True) -> tuple[Ints, list[Conflict]]:
+def pack(
+    task: Task, blocks: Ints, clock: WorkMeter | None = None, *, explain: bool = True
+) -> tuple[Ints, list[Conflict]]:
     """Return offsets of the blocks in fast levels, int64[A], and the conflicts of those without one.
 
     Args:
@@ -135,7 +156,7 @@ def pack(task: Task, blocks: Ints, clock: Clock | None = None, *, explain: bool 
     return offset, conflicts
 
 
-def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
+def fit(blocks: Blocks, effort: int = EFFORT, clock: WorkMeter | None = None) -> Fit:
     """Return offsets with which no block sticks out, if they are found; the same on every machine.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
@@ -235,7 +256,7 @@ def parts_of(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def _runs_without_addresses(blocks: Blocks, clock: Clock | None = None) -> Iterator[Ints]:
+def _runs_without_addresses(blocks: Blocks, clock: WorkMeter | None = None) -> Iterator[Ints]:
     """Yield short runs of blocks by start that do not fit, int64[n] each, from left to right in time.
 
     Each is the shortest front of those that are left, then shortened from its front.
@@ -254,7 +275,7 @@ def _runs_without_addresses(blocks: Blocks, clock: Clock | None = None) -> Itera
             return
 
 
-def _conflicts(blocks: Blocks, clock: Clock | None) -> Iterator[tuple[Ints, int, bool]]:
+def _conflicts(blocks: Blocks, clock: WorkMeter | None) -> Iterator[tuple[Ints, int, bool]]:
     """Yield small sets of blocks that do not fit: indices, the bytes that are missing, and whether that is proven.
 
     Each is one of `_runs_without_addresses`, shortened block by block.
@@ -271,7 +292,7 @@ def _conflicts(blocks: Blocks, clock: Clock | None) -> Iterator[tuple[Ints, int,
             yield core, packing.over, False
 
 
-def _fits(blocks: Blocks, which: Ints, clock: Clock | None) -> bool:
+def _fits(blocks: Blocks, which: Ints, clock: WorkMeter | None) -> bool:
     """Return whether a quick search finds addresses for some of the blocks; True once the time is up."""
     return (clock is not None and clock.up) or fit(blocks.take(which), QUICK, clock).outcome == FOUND
 
@@ -286,7 +307,7 @@ def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
     return order[:count]
 
 
-def _least_raise(blocks: Blocks, clock: Clock | None) -> int:
+def _least_raise(blocks: Blocks, clock: WorkMeter | None) -> int:
     """Return the bytes that are proven to be missing: blocks that do not fit have to reach as much higher to fit."""
     # In a packing of least offsets each block lies on a stack of others, so every top is a sum of sizes and thus a
     # multiple of their greatest common divisor.
