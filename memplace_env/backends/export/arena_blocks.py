@@ -9,13 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import tflite
 
-from memplace_env._lib.errors import PlanError
+from memplace_env._lib.errors import PlanError, WorkloadError
 from memplace_env._lib.units import round_up
 from memplace_env.backends.export.tflite_offsets import (
     ALIGNMENT,
     AT_RUN_TIME,
     Life,
     OfflinePlan,
+    checked_plan,
     lives_of,
     tensor_count,
 )
@@ -68,7 +69,10 @@ def arena_blocks(data: bytes) -> ArenaBlocks:
     """
     root, left = tflite.Model.GetRootAs(data, 0), Counter[str]()
     lives = lives_of(parse(data), data)
-    stored = {index for index in lives if _is_stored(root, index)}
+    try:
+        stored = {index for index in lives if _is_stored(root, index)}
+    except Exception as error:  # the package checks nothing, so damaged offsets raise anything
+        raise WorkloadError(f"The model's buffers are damaged ({error}); get the file again.") from error
     own = {index: life for index, life in lives.items() if index not in stored and life.changes}
     hollow = tuple(life.tensor.name for index, life in lives.items() if index not in stored | own.keys() and life.bytes)
     names = {life.tensor.name for life in own.values()}
@@ -89,13 +93,17 @@ def arena_blocks(data: bytes) -> ArenaBlocks:
 
 
 def offsets_of(arena: ArenaBlocks, offsets: Sequence[int]) -> OfflinePlan:
-    """Return the offline plan with these offsets, bytes, one for each block."""
+    """Return the offline plan with these offsets, bytes, one for each block.
+
+    Raises:
+        PlanError: the metadata cannot state them.
+    """
     planned = [AT_RUN_TIME] * arena.tensors
     for block, offset in zip(arena.blocks, offsets, strict=True):
         for index in block.members:
             planned[index] = offset
     top = max(block.size + offset for block, offset in zip(arena.blocks, offsets, strict=True))
-    return OfflinePlan(tuple(planned), top, arena.left)
+    return checked_plan(planned, top, arena.left)
 
 
 def _block(lives: Mapping[int, Life], members: Sequence[int]) -> ArenaBlock:

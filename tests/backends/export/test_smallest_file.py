@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env._lib.errors import ExecutionError, PlanError
+from memplace_env._lib.errors import ExecutionError, MemPlaceError, PlanError
 from memplace_env.backends.export import micro_runtime
 from memplace_env.backends.export.arena_blocks import arena_blocks
 from memplace_env.backends.export.smallest_file import smallest_file
@@ -100,6 +100,24 @@ def test_blocks() -> None:
     assert arena.hollow == ()
     with pytest.raises(PlanError, match="nothing to plan"):
         arena_blocks(write([op("VAR_HANDLE", "", "h")], {"h": T([1], "RESOURCE")}, inputs="", outputs="h"))
+
+
+def test_damaged_files_are_refused_or_written_whole() -> None:
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(200):
+        damaged = bytearray(VIEWS)
+        for place in rng.integers(0, len(VIEWS), 2):
+            damaged[place] = rng.integers(256)
+        try:
+            written, _ = smallest_file(bytes(damaged), check=False)
+        except MemPlaceError:
+            refused += 1
+        else:
+            assert bytes(damaged) in written
+    assert 0 < refused < 200
+    huge = write([op("LOGISTIC", "x", "y")], dict.fromkeys("xy", T([1, 2**30], "FLOAT32")))
+    with pytest.raises(PlanError, match="32 bits"):
+        smallest_file(huge, check=False)
 
 
 def test_what_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
