@@ -116,7 +116,7 @@ ONLY_IN = {
         "memplace_env.program.frontends.tflite",
         "memplace_env.backends.export.tflite_file",
         "memplace_env.backends.export.tflite_offsets",
-        "memplace_env.backends.export.arena_blocks",
+        "memplace_env.backends.export.smallest_file",
     ),
     "flatbuffers": ("memplace_env.backends.export.tflite_file", "memplace_env.backends.ort.micro_network"),
     "tflite_micro": (

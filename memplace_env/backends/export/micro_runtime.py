@@ -1,7 +1,4 @@
-"""Inferences in TensorFlow Lite Micro's own interpreter, in a process of their own: models can crash it.
-
-The process prints the allocations that the interpreter records, and writes the outputs to a file.
-"""
+"""Inferences in TensorFlow Lite Micro's own interpreter, in a process of their own: models can crash it."""
 
 from __future__ import annotations
 
@@ -21,28 +18,17 @@ from memplace_env.program.frontends.tflite.tflite_reader import parse
 
 INFERENCES: Final = 2
 """Inferences in a row, with other inputs: the second one shows what variables keep."""
-_ARENA: Final = 2**30  # bytes of address space, of which the interpreter touches what it needs
+ARENA: Final = 2**28
+"""Bytes of address space for an interpreter, which touches what it needs. Our choice."""
 _SECONDS: Final = 600
-_ALLOCATION: Final = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
+_HEAD: Final = re.compile(r"Arena allocation head (\d+) bytes")
 
 
 class MicroRun(NamedTuple):
-    """The outputs and the record of an interpreter.
-
-    Attributes:
-        outputs: by inference and position.
-        head: bytes of the arena for tensors and scratch, the part that a plan is for.
-        tail: bytes of the arena for the runtime's records and for variables.
-    """
+    """Outputs by inference and position, and recorded bytes of the arena for tensors and scratch."""
 
     outputs: tuple[NDArray[Any], ...]
     head: int
-    tail: int
-
-    def equals(self, other: MicroRun) -> bool:
-        """Return whether all outputs are equal, bit by bit."""
-        pairs = zip(self.outputs, other.outputs, strict=True)
-        return all(one.tobytes() == two.tobytes() for one, two in pairs)
 
 
 def run_in_micro(data: bytes) -> MicroRun:
@@ -63,11 +49,13 @@ def run_in_micro(data: bytes) -> MicroRun:
         except subprocess.TimeoutExpired:
             raise ExecutionError(f"TensorFlow Lite Micro did not run the model in {_SECONDS} seconds.") from None
         said = done.stderr.decode(errors="replace")
-        sizes = {part: int(size) for part, size in _ALLOCATION.findall(said)}
-        if done.returncode or len(sizes) < 2:
-            raise ExecutionError(f"TensorFlow Lite Micro cannot run the model: {_reason(said, done.returncode)}.")
+        head = _HEAD.search(said)
+        if done.returncode or head is None:
+            words = said.partition("Traceback")[0].split("\n")
+            last = next(filter(str.strip, reversed(words)), f"its process ended with code {done.returncode}")
+            raise ExecutionError(f"TensorFlow Lite Micro cannot run the model: {last.strip().rstrip('.')}.")
         with np.load(outputs) as arrays:
-            return MicroRun(tuple(arrays.values()), **sizes)
+            return MicroRun(tuple(arrays.values()), int(head[1]))
 
 
 def require_micro() -> None:
@@ -77,12 +65,6 @@ def require_micro() -> None:
             "Running a .tflite file needs the package tflite-micro, which is not installed; run: "
             'pip install "memplace[micro]".'
         )
-
-
-def _reason(said: str, code: int) -> str:
-    """Return the interpreter's last words."""
-    lines = [line.strip() for line in said.partition("Traceback")[0].splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else f"its process ended with code {code}"
 
 
 def _drawn(rng: np.random.Generator, shape: Any, dtype: Any) -> NDArray[Any]:
@@ -98,7 +80,7 @@ def _drawn(rng: np.random.Generator, shape: Any, dtype: Any) -> NDArray[Any]:
 def _main(model: str, written: str, inputs: str, outputs: str) -> None:
     from tflite_micro.python.tflite_micro import runtime
 
-    interpreter = runtime.Interpreter.from_file(model, arena_size=_ARENA)
+    interpreter = runtime.Interpreter.from_file(model, arena_size=ARENA)
     rng, found = np.random.default_rng(0), []
     for _ in range(INFERENCES):
         for position in range(int(inputs)):

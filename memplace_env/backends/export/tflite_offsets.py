@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -113,18 +113,9 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
             f"keeps results in {task.accelerator.levels[FAST].name} for as long as they live, at multiples of 16, as "
             "--align 16 makes."
         )
-    return checked_plan(offsets, placed.top, left)
-
-
-def checked_plan(offsets: Sequence[int], top: int, left: Mapping[str, int]) -> OfflinePlan:
-    """Return an offline plan of an arena of `top` bytes.
-
-    Raises:
-        PlanError: the metadata cannot state its offsets.
-    """
-    if top >= 2**31:
-        raise PlanError(f"The plan's arena takes {top:,} bytes, and the metadata's offsets have 32 bits.")
-    return OfflinePlan(tuple(offsets), top, dict(left))
+    if placed.top >= 2**31:
+        raise PlanError(f"The plan's arena takes {placed.top:,} bytes, and the metadata's offsets have 32 bits.")
+    return OfflinePlan(tuple(offsets), placed.top, dict(left))
 
 
 class _Placed:

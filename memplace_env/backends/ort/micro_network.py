@@ -35,15 +35,13 @@ def micro_network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) 
     """
     require_micro()
     file, program = loaded_again(task)
-    parts = _Parts(read_bytes(file, ".tflite"), file.name)
-    names = tuple(program.tensor_value)
+    parts, names = _Parts(read_bytes(file, ".tflite"), file.name), program.tensor_value
     if lost := [name for name in names if name not in parts.index]:
         raise ExecutionError(f"{file.name} cannot be executed: {lost[0]!r} is no tensor of its first graph.")
     source = Source(file, program, parts.values, {}, {}, {}, parts.outputs, (), 0)
 
     def ports(tensors: Iterable[int]) -> tuple[Port, ...]:
         each = [(tensor, source.value(names[tensor])) for tensor in tensors]
-        _ = [source.dtype(names[tensor]) for tensor, _ in each]
         return tuple(Port(names[tensor], tensor, value.element_type, value.shape) for tensor, value in each)
 
     weights = {tensor: parts.content(names[tensor], source) for tensor in source.tensors(TensorKind.WEIGHT)}
@@ -59,18 +57,14 @@ def micro_network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) 
         model = helper.make_model(helper.make_graph(nodes, "op", [], []))
         ops.append(MicroOp(model, content, operands, results, weights=places))
         progress()
-    wanted = [port.name for op in ops if op.session is not None for port in op.results]
-    plain = bytes(parts.file(parts.inputs, wanted))
+    wanted = [port for op in ops if op.session is not None for port in op.results]
+    plain = bytes(parts.file(parts.inputs, [port.name for port in wanted]))
     run_in_micro(plain)  # in a process of its own, so that what crashes there is refused
     given = given_inputs(source, parts.inputs, seed, inputs)
     began = time.perf_counter()
-    arrays = ran(plain, [given[name] for name in parts.inputs], len(wanted))
+    arrays = ran(plain, [given[name] for name in parts.inputs], wanted)
     seconds = time.perf_counter() - began
-    shapes = [source.value(name) for name in wanted]
-    expected = {
-        name: array.view(helper.tensor_dtype_to_np_dtype(value.element_type)).reshape(value.shape)
-        for name, value, array in zip(wanted, shapes, arrays, strict=True)
-    }
+    expected = {port.name: array.astype(source.dtype(port.name)) for port, array in zip(wanted, arrays, strict=True)}
     expected |= {port.name: given[port.name] for op in ops if op.session is None for port in op.results}
     own = {tensor: given[names[tensor]] for tensor in source.tensors(TensorKind.INPUT)}
     return Network(source, tuple(ops), None, weights, own, expected, 0, seconds)
@@ -85,21 +79,17 @@ class _Parts:
         self._schema, model = schema_py_generated, parse(data)
         self._whole = self._schema.ModelT.InitFromObj(self._schema.Model.GetRootAs(data, 0))
         self._graph = self._whole.subgraphs[0]
-        tensors = {index: life.tensor for index, life in lives_of(model, data).items()}
-        if len(self._whole.subgraphs) > 1 or any(tensor.variable for tensor in tensors.values()):
+        lives = lives_of(model, data)
+        if len(self._whole.subgraphs) > 1 or any(life.tensor.variable for life in lives.values()):
             raise ExecutionError(
                 f"{file} cannot be executed: it has several graphs or variables, which outlive an inference, and an "
                 "op of those is no model of its own."
             )
-        self.index = {tensor.name: index for index, tensor in tensors.items()}
-        self.inputs = tuple(tensor.name for tensor in model.inputs)
-        self.outputs = tuple(tensor.name for tensor in model.outputs)
+        self.index = {life.tensor.name: index for index, life in lives.items()}
+        self.inputs, self.outputs = (tuple(one.name for one in end) for end in (model.inputs, model.outputs))
         self._maker = {index: number for number, call in enumerate(self._graph.operators) for index in call.outputs}
-        made = {*self._maker, *self._graph.inputs}
-        self.values = {
-            tensor.name: Value(tensor.shape, tensor.element_type, index not in made)
-            for index, tensor in tensors.items()
-        }
+        each = [(life.tensor, not life.changes) for life in lives.values()]
+        self.values = {tensor.name: Value(tensor.shape, tensor.element_type, constant) for tensor, constant in each}
 
     def content(self, name: str, source: Source) -> Array:
         """Return the contents of a constant.
@@ -107,11 +97,11 @@ class _Parts:
         Raises:
             ExecutionError: the file lacks them.
         """
-        value, stored = source.value(name), self._whole.buffers[self._graph.tensors[self.index[name]].buffer].data
-        dtype = source.dtype(name)
-        if stored is None or len(stored) != int(np.prod(value.shape)) * dtype.itemsize:
+        shape, dtype = source.value(name).shape, source.dtype(name)
+        stored = self._whole.buffers[self._graph.tensors[self.index[name]].buffer].data
+        if stored is None or len(stored) != int(np.prod(shape)) * dtype.itemsize:
             raise ExecutionError(f"{source.file.name} cannot be executed: it lacks the contents of {name!r}.")
-        return np.frombuffer(bytes(stored), dtype).reshape(value.shape)
+        return np.frombuffer(bytes(stored), dtype).reshape(shape)
 
     def file(self, read: Sequence[str], wanted: Sequence[str]) -> bytearray:
         """Return a file that computes tensors from others."""
@@ -121,10 +111,10 @@ class _Parts:
             if number is not None and number not in needed:
                 needed.add(number)
                 open_ones += [one for one in self._graph.operators[number].inputs if one >= 0 and one not in given]
-        schema, calls = self._schema, [self._graph.operators[number] for number in sorted(needed)]
-        used = given.union(*(map(int, (*call.inputs, *call.outputs)) for call in calls)) - {-1}
-        tensors, graph, model = sorted(used), schema.SubGraphT(), schema.ModelT()
+        calls = [self._graph.operators[number] for number in sorted(needed)]
+        tensors = sorted(given.union(*(map(int, (*call.inputs, *call.outputs)) for call in calls)) - {-1})
         place = {-1: -1} | {index: number for number, index in enumerate(tensors)}
+        graph, model = self._schema.SubGraphT(), self._schema.ModelT()
         graph.tensors = [_changed(self._graph.tensors[index], buffer=place[index] + 1) for index in tensors]
         graph.inputs, graph.outputs = ([place[self.index[name]] for name in names] for names in (read, wanted))
         graph.operators = [
@@ -132,8 +122,8 @@ class _Parts:
             for call in calls
         ]
         buffers = [self._whole.buffers[self._graph.tensors[index].buffer] for index in tensors]
-        model.version, model.operatorCodes = 3, self._whole.operatorCodes
-        model.subgraphs, model.buffers = [graph], [schema.BufferT(), *buffers]
+        model.version, model.operatorCodes = self._whole.version, self._whole.operatorCodes
+        model.subgraphs, model.buffers = [graph], [self._schema.BufferT(), *buffers]
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytearray(builder.Output())
@@ -141,8 +131,7 @@ class _Parts:
     def place(self, content: bytearray, name: str) -> Array:
         """Return the bytes of a constant in a file, as a view."""
         root, wanted = self._schema.Model.GetRootAs(content, 0), self._graph.tensors[self.index[name]].name
-        graph = root.Subgraphs(0)
-        each = map(graph.Tensors, range(graph.TensorsLength()))
+        each = map(root.Subgraphs(0).Tensors, range(root.Subgraphs(0).TensorsLength()))
         array: Array = next(root.Buffers(one.Buffer()).DataAsNumpy() for one in each if one.Name() == wanted)
         return array
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from onnx import helper
 
+from memplace_env.backends.export.micro_runtime import ARENA
 from memplace_env.backends.ort.model_constants import Array
 from memplace_env.backends.ort.submodels import OpModel, Port
-
-ARENA: Final = 2**28
-"""Bytes of address space for an interpreter, which touches what it needs. Our choice."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class MicroOp(OpModel):
 
     Attributes:
         session: a .tflite file that computes it, as a bytearray; None for the ops of `blocks.with_ends`.
-        weights: by tensor of the operands that are weights, their place in `session`.
+        weights: by tensor of the operands that are weights, their bytes in `session`.
     """
 
     session: Any
@@ -34,40 +32,32 @@ class MicroOp(OpModel):
 
         Weights are written into the file, as kernels take no others.
         """
-        content = self.session
-        if content is None:
-            return lambda: None
+        places = {port.tensor: _at(address(port.tensor), port) for port in (*self.operands, *self.results)}
+        inputs = [places[port.tensor] for port in self.operands if port.tensor not in self.weights]
 
         def run() -> None:
-            for tensor, place in self.weights.items():
-                place[:] = _at(address(tensor), place.size)
-            inputs = [port for port in self.operands if port.tensor not in self.weights]
-            arrays = [_at(address(port.tensor), _bytes(port)).view(_dtype(port)).reshape(port.shape) for port in inputs]
-            for port, array in zip(self.results, ran(bytes(content), arrays, len(self.results)), strict=True):
-                _at(address(port.tensor), _bytes(port))[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            for tensor, stored in self.weights.items():
+                stored[:] = places[tensor].reshape(-1).view(np.uint8)
+            for port, array in zip(self.results, ran(bytes(self.session), inputs, self.results), strict=True):
+                places[port.tensor][...] = array
 
-        return run
+        return run if self.session is not None else lambda: None
 
 
-def ran(content: bytes, inputs: Sequence[Array], outputs: int) -> list[Array]:
-    """Return what TensorFlow Lite Micro's interpreter gives for a .tflite file, outputs by position."""
+def ran(content: bytes, inputs: Sequence[Array], results: Sequence[Port]) -> list[Array]:
+    """Return what the interpreter gives for a .tflite file with these results."""
     from tflite_micro.python.tflite_micro import runtime
 
     interpreter = runtime.Interpreter.from_bytes(content, arena_size=ARENA)
     for position, array in enumerate(inputs):
         interpreter.set_input(array, position)
     interpreter.invoke()
-    return [np.array(interpreter.get_output(position)) for position in range(outputs)]
+    return [np.array(interpreter.get_output(at)).reshape(port.shape) for at, port in enumerate(results)]
 
 
-def _at(address: int, size: int) -> Array:
-    """Return bytes of this process's memory."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-
-
-def _dtype(port: Port) -> np.dtype[Any]:
-    return np.dtype(helper.tensor_dtype_to_np_dtype(port.element_type))
-
-
-def _bytes(port: Port) -> int:
-    return int(np.prod(port.shape)) * _dtype(port).itemsize
+def _at(address: int, port: Port) -> Array:
+    """Return a tensor in this process's memory."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(port.element_type))
+    content = (ctypes.c_uint8 * (int(np.prod(port.shape)) * dtype.itemsize)).from_address(address)
+    array: Array = np.ctypeslib.as_array(content).view(dtype).reshape(port.shape)
+    return array
