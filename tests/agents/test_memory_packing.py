@@ -1,5 +1,7 @@
 """Addresses for blocks of any toolchain: found where they exist, refuted where they do not, and never wrong."""
 
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -138,3 +140,7 @@ def test_what_it_refuses(columns):
         pack(
             **{"size": [1], "first": [0, 0] if len(columns.get("size", "")) == 2 else [0], "last": [0, 0, 0], **columns}
         )
+
+
+def test_pack_may_be_the_first_that_is_asked_for():
+    subprocess.run([sys.executable, "-c", "import memplace_env; memplace_env.pack"], check=True)
