@@ -5,13 +5,14 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
 PIP_MAX = .venv-max/bin/python -m pip install --quiet --disable-pip-version-check --upgrade
+PIP_EXECUTORCH = .venv-executorch/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
 	tests/cli/test_plans.py tests/leaderboard/test_page.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
 	tests/testing/test_part_checks.py tests/report/drawing tests/program/test_load_errors.py tests/program/tflite \
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz tables zoo clean
+.PHONY: run test pytest test-thorough test-min test-max executorch lint docs bench fuzz tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT as EGRL has it, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve MemPlace-BERT-v0 --agent auto --agent egrl
@@ -33,6 +34,9 @@ test-min: .venv-min/done  ## a short suite with the oldest versions that setup.c
 test-max: .venv-max/done  ## the same suite with the newest versions of everything, as `pip install .` without constraints takes
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-max/numba .venv-max/bin/memplace warm-up
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-max/numba .venv-max/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
+
+executorch: .venv-executorch/done  ## plans in ExecuTorch's runtime, which is too large for .venv
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-executorch/numba .venv-executorch/bin/python -m pytest -q tests/backends/executorch
 
 lint: .venv/dev
 	.venv/bin/ruff check .
@@ -89,6 +93,12 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP_MAX) --editable ".[agents,viz,tflite,page]" hypothesis pytest
 	touch $@
 
+.venv-executorch/done: setup.cfg constraints.txt
+	$(PYTHON) -m venv .venv-executorch
+	$(PIP_EXECUTORCH) torch
+	$(PIP_EXECUTORCH) --editable ".[executorch]" hypothesis pytest
+	touch $@
+
 clean:
-	rm -rf .venv .venv-min .venv-max out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-min .venv-max .venv-executorch out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

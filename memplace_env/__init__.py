@@ -13,6 +13,7 @@ from memplace_env.envs.registration import register_envs as register_envs
 
 if TYPE_CHECKING:
     from memplace_env._lib.errors import MemPlaceError as MemPlaceError
+    from memplace_env.backends.executorch import from_executorch as from_executorch
     from memplace_env.envs.malloc_game import MallocGameEnv as MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv as OneShotEnv
     from memplace_env.envs.splits import suites as suites
@@ -47,6 +48,7 @@ export_lazily(
     __name__,
     {
         "_lib.errors": "MemPlaceError",
+        "backends.executorch": "from_executorch",
         "envs.malloc_game": "MallocGameEnv",
         "envs.one_shot": "OneShotEnv",
         "envs.splits": "suites",

@@ -44,7 +44,7 @@ EVERY: Final = 3
 CHOICES: Final = ("fusion", "patterns", "in_place", "alignment", "io_level")
 """Settings that an id says, so that it stays the same problem whatever becomes known of its chip."""
 OLD: Final = {"in_place": "none", "patterns": "off", "alignment": 1, "io_level": "backing"}
-"""What a task's settings mean that do not say one of these."""
+"""Meaning of a task's settings that do not say one of these."""
 
 
 def settings(records: Records = ()) -> Iterator[Record]:

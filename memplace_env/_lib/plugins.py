@@ -10,8 +10,9 @@ from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.hints import instead
 
 SIMULATORS, COST_MODELS, AGENTS = "memplace.simulators", "memplace.cost_models", "memplace.agents"
-COMMANDS, SUITES = "memplace.commands", "memplace.suites"
-"""Groups of entry points. A command is a Typer application; of suites, a function that returns ids by name."""
+COMMANDS, SUITES, PLANNERS = "memplace.commands", "memplace.suites", "memplace.planners"
+"""Groups of entry points. A command is a Typer application; of suites, a function that returns ids by name. Of
+planners, backends call one, `best-plan`: a function of a task, an agent's name and seconds that returns a plan."""
 
 
 def installed(group: str) -> dict[str, EntryPoint]:

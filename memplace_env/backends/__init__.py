@@ -1,1 +1,1 @@
-"""Plans outside the simulator: executed by ONNX Runtime, exported to firmware, measured on a GPU."""
+"""Plans outside the simulator: executed by ONNX Runtime, exported, measured on a GPU, made for ExecuTorch."""

@@ -16,6 +16,11 @@ from memplace_env.placement.addresses.address_search import Blocks, fit, packing
 from tests.thorough import examples
 
 
+def test_it_may_be_all_that_a_program_uses():
+    code = "import memplace_env; assert memplace_env.pack([4, 4], [0, 1], [1, 2]).arena == 8"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def check(offset, size, first, last, align, pin):
     assert (offset >= 0).all()
     assert (offset % align == 0).all()
@@ -140,7 +145,3 @@ def test_what_it_refuses(columns):
         pack(
             **{"size": [1], "first": [0, 0] if len(columns.get("size", "")) == 2 else [0], "last": [0, 0, 0], **columns}
         )
-
-
-def test_pack_may_be_the_first_that_is_asked_for():
-    subprocess.run([sys.executable, "-c", "import memplace_env; memplace_env.pack"], check=True)

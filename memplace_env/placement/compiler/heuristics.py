@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 
 from memplace_env._lib.errors import AcceleratorError
-from memplace_env.placement.addresses.address_search import pack
 from memplace_env.placement.compiler.compile import place_levels, plan_of_levels
 from memplace_env.placement.compiler.density import block_lives, density_greedy, fastest_plan, ways
 from memplace_env.placement.compiler.placing_order import Order
@@ -49,6 +48,8 @@ def native_plan(task: Task) -> MemoryPlan:
 
 def _searched(task: Task, plan: MemoryPlan, homeless: Ints) -> MemoryPlan | None:
     """Return a plan with what must lie in fast memory there, and nothing else; None if none is found."""
+    from memplace_env.placement.addresses.address_search import pack  # whose kernels are on this package's
+
     must = np.flatnonzero(task.must_leave & task.program.is_placeable)
     first, last = block_lives(task)
     for level in np.flatnonzero(task.allowed[homeless].all(axis=0)).tolist():
