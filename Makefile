@@ -75,7 +75,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,minari,page,audit,docs,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,micro,jax,execute,distributed,minari,page,audit,docs,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.

@@ -41,8 +41,9 @@ def execute(
 ) -> None:
     """Run the network in the memory of a saved plan, and compare every op's operands and results with a plain run.
 
-    Each memory is an arena of bytes. Each op runs in ONNX Runtime on the bytes at the plan's addresses, copies run in
-    the plan's windows, freed bytes are overwritten. Needs the extra 'execute'. Exit code 0: all results are right; 1: a
+    Each memory is an arena of bytes. Each op runs in ONNX Runtime, or in TensorFlow Lite Micro for a .tflite file,
+    on the bytes at the plan's addresses; copies run in the plan's windows, freed bytes are overwritten. Needs the extra
+    'execute', or 'micro'. Exit code 0: all results are right; 1: a
     result is wrong; 2: the model, the plan or the inputs cannot be used. --json prints right, runs and the times.
     """
     from memplace_env.backends.ort import CopyMoment, Executor

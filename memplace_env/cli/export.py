@@ -47,6 +47,12 @@ def export(
             "Micro's offline plan.",
         ),
     ] = Format.C,
+    smallest: Annotated[
+        bool, typer.Option("--smallest", help="With --format tflite, a MODEL and no PLAN: in the smallest arena.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="With --smallest: run both files, and compare outputs and arenas.")
+    ] = False,
     out: RequiredFile,
     prefix: Annotated[
         str | None, typer.Option("--prefix", metavar="NAME", help="Begins every name in a header; default memplace.")
@@ -55,12 +61,20 @@ def export(
 ) -> None:
     """Write a saved plan for other tools: a C header, a table, or an offline plan for TensorFlow Lite Micro.
 
+    --smallest needs no plan and no chip: it writes a .tflite MODEL in the smallest arena, as it was where that is not
+    smaller than the runtime's own. --check needs the extra 'micro'.
+
     A plan with --slices can be written with fewer slices first, as a plan.json of its own that is as fast; as it is for
     other slices, the compiler's own plan beside it is another too.
 
     The plan's settings say how the program is built. An invalid plan is refused. --json prints
     written, format, bytes, the hashes of program and accelerator, and counts of what was written.
     """
+    if smallest:
+        _smallest(plan, out, form, flags, prefix=prefix, check=check, json=json)
+        return
+    if check:
+        raise MemPlaceError("--check goes with --smallest; pass both.")
     model, path = named_plan(plan)
     if form is Format.TFLITE:
         _check_tflite(model, out, prefix)
@@ -83,6 +97,47 @@ def export(
         return
     text = _offsets_text(counts) if form is Format.TFLITE else ", ".join(f"{n} {name}" for name, n in counts.items())
     console.print(f"Written: {out} ({text})", markup=False, soft_wrap=True)
+
+
+def _smallest(
+    arguments: list[str], out: Path, form: Format, flags: ModelFlags, *, prefix: str | None, check: bool, json: bool
+) -> None:
+    """Write the model in the smallest arena."""
+    from memplace_env.backends.export.smallest_file import smallest_file
+    from memplace_env.cli.model_flags import ModelFlags
+    from memplace_env.program.model_file import read_bytes
+
+    if form is not Format.TFLITE or len(arguments) != 1 or flags != ModelFlags():
+        raise MemPlaceError("--smallest takes a .tflite file alone, no plan and no chip, and --format tflite.")
+    _check_tflite(arguments[0], out, prefix)
+    with stderr().status("looking for the smallest arena"):
+        content, counts = smallest_file(read_bytes(Path(arguments[0]), ".tflite"), check=check)
+    console = stderr() if _is_stdout(out) else stdout()
+    _write(out, content)
+    if json:
+        print_json({"written": str(out), "format": form.value, "bytes": len(content), **counts})
+    else:
+        console.print(*_smallest_text(counts), f"Written: {out}", sep="\n", markup=False, soft_wrap=True)
+
+
+def _smallest_text(counts: dict[str, Any]) -> list[str]:
+    """Return sentences on what `smallest_file` did."""
+    from memplace_env.backends.export.smallest_file import ELSEWHERE
+
+    quality = "no arena is smaller" if counts["proven"] else f"at least {counts['bound_bytes']:,} are needed"
+    quality += " for the first graph's tensors" if ELSEWHERE in counts["at_run_time"] else ""
+    lines = [
+        f"The runtime's own planner takes {counts['runtime_bytes']:,} bytes, this plan {counts['arena_bytes']:,}; "
+        f"{quality}."
+    ]
+    if "recorded_before" in counts:
+        lines.append(
+            f"TensorFlow Lite Micro records {counts['recorded_before']:,} bytes without the plan and "
+            f"{counts['recorded_after']:,} with it; the outputs are equal."
+        )
+    if counts["kept"]:
+        lines.append("The plan is not smaller, so the model stays as it is.")
+    return lines
 
 
 def _check_tflite(model: str | None, out: Path, prefix: str | None) -> None:

@@ -45,6 +45,21 @@ def test_a_header(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
     assert Path("again.h").read_text() == text
 
 
+def test_the_smallest_arena(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, parsed: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    smallest = ("--format", "tflite", "--smallest")
+    for name, smaller in (("resnet8", False), ("mobilenet_v1_025", True)):
+        before = Path(shutil.copy(NETWORKS / f"{name}.tflite", "net.tflite")).read_bytes()
+        said = parsed("export", "net.tflite", *smallest, "--out", "packed.tflite")
+        assert (said["bytes"], said["kept"]) == (Path("packed.tflite").stat().st_size, not smaller)
+        assert (Path("packed.tflite").read_bytes() == before) == (not smaller)
+    assert (said["runtime_bytes"], said["arena_bytes"], said["bound_bytes"]) == (401408, 301056, 301056)
+    told = run("export", "net.tflite", *smallest, "--out", "packed.tflite").stdout
+    assert "takes 401,408 bytes, this plan 301,056; no arena is smaller.\nWritten: packed.tflite" in told
+
+
 def test_a_table(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
     said = parsed("export", MODEL, saved, "--format", "csv", "--out", "plan.csv")
     heads, *lines = Path("plan.csv").read_text().splitlines()
@@ -116,6 +131,8 @@ def test_what_makes_no_sense_for_a_tflite_file(network: tuple[str, str], run: Ru
     for more, said in (
         (("--out", "net.tflite"), "is the model itself"),
         (("--out", "x.tflite", "--prefix", "net"), "--prefix begins names"),
+        (("--out", "x.tflite", "--check"), "--check goes with --smallest"),
+        (("--out", "x.tflite", "--smallest"), "takes a .tflite file alone"),
     ):
         refused = run("export", *network, "--format", "tflite", *more)
         assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)

@@ -6,6 +6,7 @@ each of them its byte offset in the arena or -1 (tensorflow/lite/micro/docs/memo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import flatbuffers
@@ -13,7 +14,7 @@ import tflite
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.units import round_up
-from memplace_env.backends.export.tflite_offsets import OfflinePlan, lives_of, offline_plan
+from memplace_env.backends.export.tflite_offsets import OfflinePlan, lives_of, offline_plan, tensor_count
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
@@ -46,10 +47,18 @@ def with_offline_plan(data: bytes, task: Task, plan: MemoryPlan) -> tuple[bytes,
     """
     require_valid(task, plan)
     model = parse(data)
-    graph = tflite.Model.GetRootAs(data, 0).Subgraphs(0)
-    planned = offline_plan(task, plan, lives_of(model, data), graph.TensorsLength())
+    planned = offline_plan(task, plan, lives_of(model, data), tensor_count(data))
+    return with_offsets(data, planned.offsets), planned
+
+
+def with_offsets(data: bytes, offsets: Sequence[int]) -> bytes:
+    """Return a copy of a model's bytes with these offsets, bytes, of all its tensors.
+
+    Raises:
+        WorkloadError: if the model cannot be read, or has parts outside of its tables, as those of over 2 GB do.
+    """
     try:
-        return _with_metadata(data, [VERSION, 0, len(planned.offsets), *planned.offsets]), planned
+        return _with_metadata(data, [VERSION, 0, len(offsets), *offsets])
     except WorkloadError:
         raise
     except Exception as error:  # the package raises many types on damaged files

@@ -31,7 +31,8 @@ class OfflinePlan:
     """The contents of the metadata "OfflineMemoryAllocation", and why some tensors are left to be placed at run time.
 
     Attributes:
-        offsets: by index of the file's tensors, bytes from the start of the arena; -1: at run time, or a constant.
+        offsets: by index of the file's tensors, those of the first graph first, bytes from the start of the arena; -1:
+            at run time, or a constant.
         arena_bytes: size up to the last byte of a tensor with an offset; those placed at run time may need more.
         left: number of tensors without an offset that are no constants, by reason: "not in the plan" (fused away, or no
             tensor of its own to the plan), "elsewhere" (not in fast memory at one address for its whole life),
@@ -170,17 +171,30 @@ class Life:
         source: name of the tensor that it is a view of; its own if it is no view.
         first, last: times between which its bytes are its own, both inclusive; 0 is before the first operator, i + 1
             is operator i. Inputs begin at 0, outputs last until the end.
+        written: whether the caller or an operator writes it.
     """
 
     tensor: Tensor
     source: str
     first: int
     last: int
+    written: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """True if its bytes are no constant."""
+        return self.written or self.tensor.variable
 
     @property
     def bytes(self) -> int:
         """Size in the file's type, 0 for a type without one."""
         return ceil_div(math.prod(self.tensor.shape) * (deployed_bits(self.tensor.element_type, None) or 0), 8)
+
+
+def tensor_count(data: bytes) -> int:
+    """Return the number of tensors of a file's bytes, those of all its graphs, as the metadata counts them."""
+    root = tflite.Model.GetRootAs(data, 0)
+    return sum(root.Subgraphs(number).TensorsLength() for number in range(root.SubgraphsLength()))
 
 
 def lives_of(model: TfliteModel, data: bytes) -> dict[int, Life]:
@@ -199,13 +213,15 @@ def lives_of(model: TfliteModel, data: bytes) -> dict[int, Life]:
         return life
 
     for index, tensor in zip(_present(graph, "Inputs"), model.inputs, strict=True):
-        touch(index, tensor, 0)
+        touch(index, tensor, 0).written = True
     for call in model.calls:
         operator, time = graph.Operators(call.index), call.index + 1
         operands = [*_numbered(operator, "Inputs", call.inputs)]
         results = [*_numbered(operator, "Outputs", call.outputs)]
-        for index, tensor in operands + results:
+        for index, tensor in operands:
             touch(index, tensor, time)
+        for index, tensor in results:
+            touch(index, tensor, time).written = True
         if call.op_type in IN_PLACE and operands and len(results) == 1:
             (source, _), (result, _) = operands[0], results[0]
             if lives[source].bytes == lives[result].bytes:

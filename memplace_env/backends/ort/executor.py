@@ -16,6 +16,8 @@ from memplace_env.backends.ort.plan_steps import CopyMoment
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid, violations
+from memplace_env.placement.workloads import named_file
+from memplace_env.program.model_file import format_of
 
 _NOWHERE: Final = ("program", "accelerator", "range")
 """Rules of the validator without which some use or copy of a plan has no address."""
@@ -25,7 +27,8 @@ class Executor:
     """A task's network, ready to run in the memory of any plan for that task.
 
     It has one session of ONNX Runtime for each op of the ONNX file, which reads and writes the arenas only, and one of
-    the whole model, whose results every op's must equal, but for `TOLERANCE` and `ROUNDING`. There is one set of
+    the whole model, whose results every op's must equal, but for `TOLERANCE` and `ROUNDING`. For a .tflite file these
+    are models for TensorFlow Lite Micro, which runs on copies of the bytes in the arenas. There is one set of
     arenas: threads that share an executor run their plans one after the other.
 
     Example:
@@ -36,7 +39,7 @@ class Executor:
         True
 
     Args:
-        task: its program comes from an ONNX file.
+        task: its program comes from an ONNX or .tflite file.
         seed: seed of weights that the file lacks, and of the inputs.
         inputs: arrays by name, or the path of an .npz file; drawn from the seed if None.
         progress: called for each op that is prepared.
@@ -54,7 +57,12 @@ class Executor:
     def __init__(self, task: Task, *, seed: int = 0, inputs: Inputs = None, progress: Progress | None = None) -> None:
         began = time.perf_counter()
         self.task = task
-        self._network = network_of(task, seed, inputs, progress or _silent)
+        workload = task.settings.get("workload")
+        micro = bool(task.program.op_nodes) and workload is not None and format_of(named_file(workload)) == ".tflite"
+        network = network_of
+        if micro:
+            from memplace_env.backends.ort.micro_network import micro_network_of as network  # needs other extras
+        self._network = network(task, seed, inputs, progress or _silent)
         self._layout = ArenaLayout(task, self._network)
         self._memory = Arenas(self._layout)
         self._free = threading.Lock()

@@ -102,24 +102,10 @@ def source_of(task: Task) -> Source:
     if not program.op_nodes or workload is None or format_of(named_file(workload)) != ".onnx":
         raise ExecutionError(
             f"{program.name!r} cannot be executed, as it does not come from an ONNX file; only those define what "
-            "each op computes. Training steps from JAX, .tflite and .program files and synthetic programs are only "
-            "simulated."
+            "each op computes. Training steps from JAX, .program files and synthetic programs are only simulated; "
+            ".tflite files run in TensorFlow Lite Micro alone, by memplace execute."
         )
-    file = named_file(workload)
-    named: dict[str, Any] = {
-        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases")
-    }
-    unsaid = as_written(task.accelerator.name)
-    named |= {key: settings.get(key, unsaid.get(key)) for key in ("fusion", "in_place", "patterns")}
-    loaded = resolve_workload(workload, **named)
-    loaded = reordered(loaded, settings.get("order", range(loaded.num_ops)))
-    loaded = with_ends(loaded) if "io_level" in settings else loaded
-    loaded = aligned(loaded, program.alignment) if program.slices is None else loaded
-    if loaded.sha256 != program.whole.sha256:
-        raise ExecutionError(
-            f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
-            "and the plan anew."
-        )
+    file, program = loaded_again(task)
     given = {name: settings.get(name) for name in ("batch", "trips", "values", "cut")}
     dims = onnx_dims(workload, given["batch"], settings.get("dims"))
     graph = inferred_graph(file, dims=dims, **given)
@@ -145,8 +131,35 @@ def source_of(task: Task) -> Source:
     }
     opsets = tuple(model.opset_import)
     values = dict(graph.values)
-    _add_biases(program.whole, graph.nodes, values, nodes)
-    return Source(file, program.whole, values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
+    _add_biases(program, graph.nodes, values, nodes)
+    return Source(file, program, values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
+
+
+def loaded_again(task: Task) -> tuple[Path, Program]:
+    """Return the file that a task's program was loaded from, and the program, with no tensor cut into slices.
+
+    Raises:
+        ExecutionError: the file gives another program now.
+        WorkloadError: it can no longer be read.
+    """
+    program, settings = task.program, task.settings
+    workload = settings["workload"]
+    file = named_file(workload)
+    named: dict[str, Any] = {
+        key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "values", "cut", "aliases")
+    }
+    unsaid = as_written(task.accelerator.name)
+    named |= {key: settings.get(key, unsaid.get(key)) for key in ("fusion", "in_place", "patterns")}
+    loaded = resolve_workload(workload, **named)
+    loaded = reordered(loaded, settings.get("order", range(loaded.num_ops)))
+    loaded = with_ends(loaded) if "io_level" in settings else loaded
+    loaded = aligned(loaded, program.alignment) if program.slices is None else loaded
+    if loaded.sha256 != program.whole.sha256:
+        raise ExecutionError(
+            f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
+            "and the plan anew."
+        )
+    return file, program.whole
 
 
 def _settled(graph: GraphProto, values: Mapping[str, Value]) -> tuple[dict[str, NodeProto], list[TensorProto]]:
