@@ -35,5 +35,10 @@ def test_the_tutorial_prints_what_its_page_shows(name, tmp_path, monkeypatch, ca
 
 
 def test_every_tutorial_has_an_output_or_a_test_of_its_own():
-    own = {"mcts", "ppo", "executorch_plan"}  # tests/test_learning_examples.py, tests/backends/executorch
+    own = {
+        "vela_budget",
+        "mcts",
+        "ppo",
+        "executorch_plan",
+    }  # tests/test_learning_examples.py, tests/backends/executorch
     assert {path.stem for path in EXAMPLES.glob("*.py")} == own | set(OUTPUTS)

@@ -1,14 +1,14 @@
 """Headroom of settings as today's compilers see them; those with most have ids `...-Compiled-v0`.
 
 The rule, written down before anything was measured. Candidates are the settings of all registered ids, and as maps also
-every program of the zoo in int8 at batch 1 on each chip of `MICRO`. Each is built with what is known of the chip: its
-fusion, the patterns that compilers know as one op, results in place, alignment, and inputs and outputs as blocks where
-the chip has them. The headroom is the latency of the best cheap plan, see `suite`, over that of the best plan found by
-the exact agent within `WORK`, and by `SEARCHED` plans of local search for maps and of cross-entropy for games where the
-exact agent leaves more than 1 % to its bound. Maps on chips that stream weights are those of local search, as no map
-can say that an op waits for a copy. A candidate passes from `LEAST` on. Of each formulation
-chips take turns, those with most candidates first; a chip's turn takes the passing candidate with the largest headroom
-whose family has no id yet, until there are `MOST`.
+the zoo's programs with at most `SMALL` bytes of weights, in int8 at batch 1, on each chip of `MICRO`. Each is built
+with what is known of the chip: its fusion, the patterns that compilers know as one op, results in place, alignment, and
+inputs and outputs as blocks where the chip has them. The headroom is the latency of the best cheap plan, see `suite`,
+over that of the best plan found by the exact agent within `WORK`, and by `SEARCHED` plans of local search for maps and
+of cross-entropy for games where the exact agent leaves more than 1 % to its bound. Maps on chips that stream weights
+are those of local search, as no map can say that an op waits for a copy. A candidate passes from `LEAST` on. Of each
+formulation chips take turns, those with most candidates first; a chip's turn takes the passing candidate with the
+largest headroom whose family has no id yet, until there are `MOST`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ from memplace_env.envs.splits import FORMULATIONS, family_of
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.model_file import format_of
+from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import zoo_names, zoo_path
 
 END: Final = "Compiled"
 MICRO: Final = ("stm32n6", "ethos-u55-256")
 """Chips of microcontrollers, in whose arenas inputs and outputs are blocks."""
+SMALL: Final = 8_000_000
+"""Most bytes of weights of a program for such a chip. Our choice."""
 WORK: Final = 20.0
 SEARCHED: Final = 1000
 LEAST: Final = 1.03
@@ -78,6 +81,9 @@ def measure(run: Record) -> Record:
     except MemPlaceError as error:
         return {**run, "refused": str(error)}
     task, is_game = env.task, isinstance(env, MallocGameEnv)
+    weights = int(task.program.tensor_bytes[task.program.tensor_kind == TensorKind.WEIGHT].sum())
+    if setting["accelerator"] in MICRO and weights > SMALL:
+        return {**run, "refused": f"{weights:,} bytes of weights"}
     cheap, cheap_s = best_cheap(env)
     setting |= {key: task.settings.get(key, OLD.get(key)) for key in CHOICES if key in task.settings or key in OLD}
     began, agent = time.process_time(), memplace_agents.Exact(tie_break="none", work=WORK)

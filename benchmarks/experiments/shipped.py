@@ -134,8 +134,6 @@ def _facts(solution: Solution, bound_s: float | None, proven: bool, began: float
 
 def _executed(task: Task, solution: Solution, path: str) -> bool | str:
     """Return whether the plan gives the model's results when it runs, or why it was not run."""
-    if path.endswith(".tflite"):
-        return "not for TFLite"
     if task.program.macs.sum() > MOST_MACS:
         return f"more than {MOST_MACS:.0e} MACs"
     from memplace_env.backends.ort import Executor

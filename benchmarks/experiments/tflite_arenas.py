@@ -180,3 +180,7 @@ EXPERIMENTS = [
         finished=lambda record: not record.get("why", "").startswith("not there"),
     )
 ]
+
+
+if __name__ == "__main__":  # python -m benchmarks.experiments.tflite_arenas stripped.tflite filled.tflite
+    Path(sys.argv[2]).write_bytes(filled(Path(sys.argv[1]).read_bytes()))
