@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import tomlkit
 
-from benchmarks.experiments import proofs, sliced_ids, suite
+from benchmarks.experiments import compiled, proofs, sliced_ids, suite
 from benchmarks.harness import ROOT, Experiment, Records, data, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
@@ -109,7 +109,7 @@ def figure(head: str) -> Callable[[Record], str]:
 
 
 def campaigns() -> dict[str, dict[str, int]]:
-    """Return what the experiments `suite` and `sliced-ids` know of each id: cheap, best and bound in ps."""
+    """Return what the experiments of ids know of each: cheap, best and bound in ps."""
     found = {}
     for record in suite.chosen(suite.EXPERIMENTS[0].recorded()):
         env_id = Formulation(record["formulation"]).traits.env_id(suite.id_name(record))
@@ -117,6 +117,8 @@ def campaigns() -> dict[str, dict[str, int]]:
     for record in filter(sliced_ids.has_id, sliced_ids.EXPERIMENTS[0].recorded()):
         env_id = sliced_ids.env_id(record, f"-{sliced_ids.END}")
         found[env_id] = record["cheap_s"], sliced_ids.best_s(record), record["bound_s"]
+    for record in compiled.chosen(compiled.EXPERIMENTS[0].recorded()):
+        found[compiled.env_id(record)] = record["cheap_s"], suite.best_s(record), record["bound_s"]
     names = "cheap_ps", "best_ps", "bound_ps"
     return {
         env_id: {name: round(time_s / PS) for name, time_s in zip(names, times, strict=True)}

@@ -26,8 +26,8 @@ GAME: dict[str, dict[str, Any]] = _IDS["game"]
 
 VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
 """Variants by the end of their ids, such as "Sliced": the `settings` that a variant adds, and by formulation to what:
-names of registered settings, or settings by name. Chosen by the rules of `benchmarks/experiments/sliced_ids.py` and
-`benchmarks/experiments/event.py`.
+names of registered settings, or settings by name. Chosen by the rules of `sliced_ids.py`, `event.py` and `compiled.py`
+in `benchmarks/experiments/`.
 """
 
 DRAWN = ("Train", "Validation", "Test", "Synthetic")
