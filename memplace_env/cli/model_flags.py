@@ -197,7 +197,9 @@ _OPTIONS = {
     ],
     "pin": Annotated[
         list[str] | None,
-        typer.Option("--pin", metavar="TENSOR=MEMORY", help="Memory that a tensor must lie in; repeat."),
+        typer.Option(
+            "--pin", metavar="TENSOR=MEMORY[@OFFSET]", help="Memory that a tensor must lie in, and where; repeat."
+        ),
     ],
     "order": Annotated[
         str | None,

@@ -60,7 +60,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
         offsets[fixed] = np.cumsum(size[fixed]) - size[fixed]
         # By rank, as the packing takes them.
         others = others[np.lexsort((others, first[others], -size[others]))]
-        blocks = size[others], first[others], last[others]
+        blocks = size[others], first[others], last[others], others[:0]
         near = neighbours_of(first[others], last[others], np.ones(len(others), dtype=np.bool_))
         low, end = np.zeros(len(others), dtype=np.int64), np.empty(len(others), dtype=np.int64)
         members, base = np.arange(len(others), dtype=np.uint32), size[fixed].sum()

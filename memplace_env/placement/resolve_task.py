@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
-from memplace_env._lib.foreign import described
+from memplace_env._lib.foreign import described, shown
 from memplace_env.machine.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.accelerator import ANY, BACKING
 from memplace_env.machine.accelerator.schema import MAX_ALIGNMENT
@@ -33,6 +33,7 @@ from memplace_env.machine.costs import (
 from memplace_env.placement.roles import with_penalties
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
+from memplace_env.placement.validation.block_rules import in_the_way
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
 from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -71,7 +72,7 @@ class UnorderedOptions(TypedDict, total=False):
             that a fast level of the accelerator asks for.
         io_level: where graph inputs arrive and outputs must be, see `Accelerator.io_level`; None takes the
             accelerator's.
-        pins: levels by name, of tensors by name, that must lie there.
+        pins: levels by name, of tensors by name, that must lie there; "SRAM@64": all their life at byte 64 of it.
     """
 
     simulator: str | Simulator | None
@@ -362,6 +363,38 @@ def misfit(task: Task) -> str | None:
             return (
                 f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
                 f"for {most:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
+            )
+    return _bad_pin(task)
+
+
+def _bad_pin(task: Task) -> str | None:
+    """Return why blocks cannot lie at their pinned offsets, as a sentence; None if they may.
+
+    A streamed weight has to lie there at its first use, a resident one always.
+    """
+    program, pinned = task.program, task.pinned
+    tensors = np.flatnonzero(pinned >= 0)
+    if not len(tensors):
+        return None
+    weight, level = program.tensor_kind[tensors] == TensorKind.WEIGHT, task.allowed[tensors].argmax(axis=1)
+    first = program.live_start[tensors]
+    last = np.where(weight, first, program.live_end[tensors])
+    if not task.streams_weights:
+        first, last = np.where(weight, 0, first), np.where(weight, program.num_ops, last)
+    top, names = pinned[tensors] + program.tensor_bytes[tensors], [memory.name for memory in task.accelerator.levels]
+    room = (task.capacities - task.kept_bytes.max(axis=0, initial=0))[level]
+    for row in np.flatnonzero(top > room)[:1]:
+        return (
+            f"{shown(program.tensor_name[tensors[row]])} is pinned to bytes up to {top[row]:,} of "
+            f"{names[level[row]]}, where blocks may take {room[row]:,}; take a lower offset."
+        )
+    for one in np.unique(level):
+        here = level == one
+        rows = tensors[here]
+        for row in np.flatnonzero(in_the_way(pinned[rows], top[here], first[here], last[here]))[:1]:
+            return (
+                f"{shown(program.tensor_name[rows[row]])} is pinned to bytes of {names[one]} that another pinned tensor "
+                "has at the same time; take other offsets."
             )
     return None
 

@@ -17,7 +17,7 @@ from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
-from memplace_env.placement.roles import allowed_levels
+from memplace_env.placement.roles import allowed_levels, pinned_offsets
 from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.program.program_arrays import frozen
@@ -87,6 +87,17 @@ class Task:
         """bool[K, L], whether each tensor may lie in each level, see `roles.allowed_levels`."""
         pins, io_level = self.settings.get("pins") or {}, self.settings.get("io_level") or BACKING
         return frozen(allowed_levels(self.program, self.accelerator.levels, io_level, pins))
+
+    @cached_property
+    def pinned(self) -> Ints:
+        """int64[K], the offset at which each block of a tensor must begin, -1: any, see `roles.pinned_offsets`."""
+        return frozen(pinned_offsets(self.program, self.accelerator.levels, self.settings.get("pins") or {}))
+
+    @cached_property
+    def handovers(self) -> Ints:
+        """int64[H, 3], `Program.handovers` without those of pinned offsets: no search puts a result in their place."""
+        pairs = self.program.handovers
+        return frozen(pairs[(self.pinned[pairs[:, :2]] < 0).all(axis=1)])
 
     @property
     def must_leave(self) -> NDArray[np.bool_]:

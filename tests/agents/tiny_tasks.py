@@ -14,6 +14,7 @@ from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing import RandomCosts
+from memplace_env.testing.cost_models import ReservingRoofline
 
 SEEDS = st.integers(0, 2**24 - 1)  # of wider ranges hypothesis draws small numbers again and again
 LARGEST = 4000
@@ -79,6 +80,30 @@ def task_with_roles(seed, most_ops, most_levels, weights=None):
     except AcceleratorError:
         return None
     return with_roles
+
+
+def tasks_with_pins(ops, levels=4, weights=None):
+    """Tiny tasks in which some tensors lie at a given byte of a level."""
+    return st.builds(task_with_pins, SEEDS, st.just(ops), st.just(levels), st.just(weights)).filter(lambda task: task)
+
+
+def task_with_pins(seed, most_ops, most_levels, weights=None):
+    """One of `tasks_with_pins`, None where nothing can be pinned or native finds no plan."""
+    task, rng = tiny_task(seed, most_ops, most_levels, weights), np.random.default_rng(seed)
+    names = tuple(f"t{number}" for number in range(task.program.num_tensors))
+    program, pins = replace(task.program, tensor_name=names), {}
+    for tensor in rng.permutation(np.flatnonzero(program.is_placeable))[: rng.integers(1, 4)].tolist():
+        level = task.accelerator.levels[rng.integers(task.backing)]
+        room = max(level.capacity_bytes - int(program.tensor_bytes[tensor]), 0)
+        at = rng.integers(room + 1) if rng.random() < 0.6 else rng.choice([0, room])
+        pins[names[tensor]] = f"{level.name}@{at}"
+    model = [Roofline(), ReservingRoofline(seed), RandomCosts(seed)][rng.integers(3)]
+    try:
+        pinned = resolve_task(program, task.accelerator, costs=model, pins=pins)
+        native_plan(pinned)
+    except AcceleratorError:
+        return None
+    return pinned
 
 
 def tiny_program(rng, ops):

@@ -15,7 +15,7 @@ if a copy is left out or its window gets wider. Hence of any valid plan, and no 
 3. A block ends with its last use, or with its copy out. Less is held than before, so the addresses stay valid.
 4. Blocks of one level, in order of address, can each be pushed down onto those below that share an op with it. So
    some order in which each lies on the highest of those before it that share an op with it gives addresses. A result
-   in an operand's place moves with it.
+   in an operand's place moves with it. A pinned block stays where it is.
 
 What is left is tried, all of it, but for what already has more bytes at some op than there are, or takes as long as the
 best plan without its further ops' waits. Maps, the plans with one level for each tensor, are a part of it: one block a
@@ -59,6 +59,7 @@ class Puzzle(NamedTuple):
     output: NDArray[np.bool_]
     placeable: NDArray[np.bool_]
     allowed: NDArray[np.bool_]
+    pinned: Ints
     handover: Ints
     spare: Ints
     least_ps: Ints
@@ -122,6 +123,7 @@ def best_plan(task: Task, *, one_level: bool = False, within_ps: int | None = No
         output=program.tensor_kind == TensorKind.OUTPUT,
         placeable=program.is_placeable.copy(),
         allowed=task.allowed.copy(),
+        pinned=task.pinned.copy(),
         handover=np.full((tensors, tensors), -1),
         spare=np.zeros(ops + 1, dtype=np.int64),
         least_ps=np.zeros(ops + 1, dtype=np.int64),
@@ -341,11 +343,17 @@ def _pack(puzzle, trial, count, level, height, placed, head):
     for row in range(count):
         if trial.blocks[row, 1] != level or head[row] != row or placed >> row & 1:
             continue
-        done, offset, size = False, 0, puzzle.size[trial.blocks[row, 0]]
+        done, offset, size, pin = False, 0, puzzle.size[trial.blocks[row, 0]], -1
         for other in range(count):
             if head[other] == row:
                 start, end = trial.blocks[other, 3], trial.blocks[other, 4]
-                offset = max(offset, height[start : end + 1].max())
+                offset, at = max(offset, height[start : end + 1].max()), puzzle.pinned[trial.blocks[other, 0]]
+                if at >= 0 <= pin != at:
+                    return False
+                pin = max(pin, at)
+        if offset > pin >= 0:
+            return False
+        offset = max(offset, pin)
         higher = height.copy()
         for other in range(count):
             if head[other] == row:

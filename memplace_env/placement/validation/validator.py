@@ -22,7 +22,8 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that does
     not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
-    `alignment` (a block begins elsewhere than at a multiple of the program's), `role` (a block, a write-back, or a
+    `alignment` (a block begins elsewhere than at a multiple of the program's), `pin` (elsewhere than at the byte that
+    its tensor is pinned to), `role` (a block, a write-back, or a
     use that no block serves, in or to a memory that may not hold the tensor, see `Task.allowed`), `overlap` (two
     blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`,
     `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not hold the
