@@ -81,9 +81,10 @@ def _lives(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints]:
     program = task.program
     first, last = np.full(program.num_tensors, program.num_ops + 1), np.full(program.num_tensors, -1)
     behind = plan.use_level == task.backing
+    copies = plan.transfers[(plan.transfers[:, 1:3] == task.backing).any(axis=1)]
     for tensor, since, until in (
         (program.use_tensor[behind], program.use_op[behind], program.use_op[behind]),
-        (plan.transfers[:, 0], plan.transfers[:, 3], plan.transfers[:, 4]),
+        (copies[:, 0], copies[:, 3], copies[:, 4]),
     ):
         np.minimum.at(first, tensor, since)
         np.maximum.at(last, tensor, until)

@@ -73,6 +73,8 @@ class UnorderedOptions(TypedDict, total=False):
         io_level: where graph inputs arrive and outputs must be, see `Accelerator.io_level`; None takes the
             accelerator's.
         pins: levels by name, of tensors by name, that must lie there; "SRAM@64": all their life at byte 64 of it.
+        copies: "backing" or None for plans in which each copy is from or to the backing memory, "all" for those that
+            copy between fast memories too: between two uses of a tensor, or before the first of a resident weight.
     """
 
     simulator: str | Simulator | None
@@ -91,6 +93,7 @@ class UnorderedOptions(TypedDict, total=False):
     alignment: int | None
     io_level: str | None
     pins: Mapping[str, str] | None
+    copies: str | None
 
 
 class TaskOptions(UnorderedOptions, total=False):
@@ -124,6 +127,7 @@ def resolve_task(
     alignment: int | None = None,
     io_level: str | None = None,
     pins: Mapping[str, str] | None = None,
+    copies: str | None = None,
     order: Order | None = None,
     must_fit: bool = True,
 ) -> Task:
@@ -133,7 +137,7 @@ def resolve_task(
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
         simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, aliases, slices,
-            alignment, io_level, pins, order: see `TaskOptions`.
+            alignment, io_level, pins, copies, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -159,6 +163,7 @@ def resolve_task(
             alignment=alignment,
             io_level=io_level,
             pins=pins,
+            copies=copies,
             order=order,
         )
         _refuse_updates(workload)
@@ -210,6 +215,12 @@ def resolve_task(
         model = KnownCosts(model.arrays, program, chip)
     if pins:
         settings["pins"] = {str(name): str(level) for name, level in pins.items()}
+    if copies not in (None, "backing", "all"):
+        raise WorkloadError(f"copies is 'backing' or 'all', not {described(copies)}.")
+    if copies == "all":
+        if black_box is not None:
+            raise WorkloadError("Copies between fast memories are timed by the costs only; leave out the simulator.")
+        settings["copies"] = copies
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
@@ -393,8 +404,8 @@ def _bad_pin(task: Task) -> str | None:
         rows = tensors[here]
         for row in np.flatnonzero(in_the_way(pinned[rows], top[here], first[here], last[here]))[:1]:
             return (
-                f"{shown(program.tensor_name[rows[row]])} is pinned to bytes of {names[one]} that another pinned tensor "
-                "has at the same time; take other offsets."
+                f"{shown(program.tensor_name[rows[row]])} is pinned to bytes of {names[one]} that another pinned "
+                "tensor has at the same time; take other offsets."
             )
     return None
 

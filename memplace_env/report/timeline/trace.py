@@ -147,7 +147,7 @@ def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterato
     for copies, begin, end in _stretches(timeline, joint if program.slices else None):
         tensor, source, target, first, last = joint[copies[0]]
         yield _slice(
-            f"{'prefetch' if source == task.backing else 'write-back'} {program.whole.tensor_name[tensor]}",
+            f"{'prefetch' if source == task.backing else 'write-back' if target == task.backing else 'copy'} {program.whole.tensor_name[tensor]}",
             "copy",
             thread,
             begin,

@@ -61,8 +61,8 @@ def settled(model: DynamicModel, program: LinearProgram, values: Floats, clock: 
     # makes copies late and a negative one makes write-backs early. Each weighs as much as its block.
     size = model.task.program.tensor_bytes / model.task.program.tensor_bytes.max()
     room = np.zeros(len(program.cost))
-    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
-        room[model.copying(use, level)] = size[model.task.program.use_tensor[use]]
+    for use, level, source in model.copies():
+        room[model.copying(use, level, source)] = size[model.task.program.use_tensor[use]]
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         room[model.sending(tensor, level)] = -size[tensor]
         if not needed[tensor]:
@@ -92,19 +92,28 @@ def read_schedule(model: DynamicModel, values: Floats) -> DynamicSchedule:
             since = model.uses.valid[tensor]
             sent[tensor, level] = int(since + (share >= 1 - FEASIBLE).argmax())
             transfers.append([tensor, level, backing, int(since + (share > FEASIBLE).argmax()), sent[tensor, level]])
+    moves = {
+        (use, level): source
+        for use, level, source in model.copies()
+        if source >= 0 and values[model.copying(use, level, source)][-1] > 0.5
+    }
+    # Until the end of copies to other fast levels a block stays behind its last use.
+    kept = {(int(model.uses.before[use]), source): int(program.use_op[use]) - 1 for (use, _), source in moves.items()}
     for use, level in np.argwhere(decisions.here & ~decisions.stay).tolist():
         tensor, op = int(program.use_tensor[use]), int(program.use_op[use])
         start, end = op, -1
         if program.use_is_result[use]:
             end = sent.get((tensor, level), -1)
         else:
-            start = int(model.columns.window[use] + (values[model.copying(use, level)] > FEASIBLE).argmax())
-            transfers.append([tensor, backing, level, start, op - 1])
+            source = moves.get((use, level), -1)
+            begin = int((model.columns.window if source < 0 else model.columns.since)[use])
+            start = begin + int((values[model.copying(use, level, source)] > FEASIBLE).argmax())
+            transfers.append([tensor, source if source >= 0 else backing, level, start, op - 1])
         # The block stays until the last use in a row at which it stayed since the one before.
         last = use
         while (after := model.uses.after[last]) >= 0 and decisions.stay[after, level]:
             last = int(after)
-        blocks.append([tensor, level, start, max(end, int(program.use_op[last]))])
+        blocks.append([tensor, level, start, max(end, int(program.use_op[last]), kept.get((last, level), 0))])
     transfers.sort(key=lambda copy: (copy[3], copy[4]))
     return DynamicSchedule(
         use_level, np.array(blocks, np.int64).reshape(-1, 4), np.array(transfers, np.int64).reshape(-1, 5)
@@ -121,10 +130,11 @@ def _overfull(model: DynamicModel, values: Floats, schedule: DynamicSchedule) ->
     copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
     blocks = joined(model.task, schedule.blocks, heads(model.task, schedule.blocks, needed=False))
     over = np.array([_overfull_ops(model, blocks, level) for level in range(model.task.backing)])
-    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
-        share, begin = values[model.copying(use, level)], int(model.columns.window[use])
-        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin : begin + len(share)]
-        copies.update((use, level, begin + step) for step in np.flatnonzero(shares).tolist())
+    for use, level, source in model.copies():
+        share, end = values[model.copying(use, level, source)], int(model.task.program.use_op[use])
+        begin, key = end - len(share), level + model.task.backing * (1 + source)
+        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin:end]
+        copies.update((use, key, begin + step) for step in np.flatnonzero(shares).tolist())
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         share, begin = values[model.sending(tensor, level)], int(model.uses.valid[tensor])
         before = share[:-1]
@@ -146,7 +156,7 @@ def _overfull_ops(model: DynamicModel, blocks: Ints, level: int) -> Ints:
 def _too_early(model: DynamicModel, schedule: DynamicSchedule) -> Detail:
     """Return the ops in which copies of a result run before its write-back has ended."""
     backing = model.task.backing
-    ends = {tensor: end for tensor, source, _, _, end in schedule.transfers.tolist() if source < backing}
+    ends = {tensor: end for tensor, _, target, _, end in schedule.transfers.tolist() if target == backing}
     waits = {
         (tensor, op)
         for tensor, source, _, start, _ in schedule.transfers.tolist()
