@@ -106,6 +106,42 @@ def task_with_pins(seed, most_ops, most_levels, weights=None):
     return pinned
 
 
+def tasks_with_fast_copies(ops):
+    """Tiny tasks of two fast levels in which plans may copy tensors from one to the other."""
+    return st.builds(task_with_fast_copies, SEEDS, st.just(ops))
+
+
+def task_with_fast_copies(seed, most_ops):
+    """One of `tasks_with_fast_copies`; every second one is a chain of short and long ops, in which copies have time."""
+    rng = np.random.default_rng(seed)
+    while (task := tiny_task(int(rng.integers(2**24)), most_ops, 3)).backing < 2:
+        pass
+    if rng.random() < 0.5:
+        rates, capacity = (10**12, 10**10, 10**9), (int(rng.integers(LARGEST, 1.6 * LARGEST)), 4 * LARGEST, 2**40)
+        memories = tuple(
+            MemoryLevel(name, size, rate, rate, 0, 1.0) for name, size, rate in zip("ABC", capacity, rates, strict=True)
+        )
+        chip = replace(task.accelerator, levels=memories, weights=str(rng.choice(["resident", "resident", "streamed"])))
+        task = make_task(chain(rng, 4), chip, costs=Roofline())
+        task = replace(task, costs=task.costs._replace(compute_ps=rng.permutation([1, 1, 10**6, 10**6])))
+    return replace(task, settings={**task.settings, "copies": "all"})
+
+
+def chain(rng, ops):
+    """A chain of ops with large and small results, some of which read a large weight."""
+    builder = ProgramBuilder("chain", "int8")
+    last = builder.tensor("x", 8, TensorKind.INPUT)
+    for op in range(ops):
+        size = int(rng.integers(LARGEST // 2, LARGEST)) if op == 0 or (rng.random() < 0.2 and op < ops - 1) else 8
+        kind = TensorKind.ACTIVATION if op < ops - 1 else TensorKind.OUTPUT
+        reads = [last]
+        if rng.random() < 0.2 or op == ops - 1:
+            reads.append(builder.tensor("w", int(rng.integers(LARGEST // 2, LARGEST)), TensorKind.WEIGHT))
+        last = builder.tensor("y", size, kind)
+        builder.op("Link", reads, [last])
+    return builder.build()
+
+
 def tiny_program(rng, ops):
     """A program of one to three operands and a result or two for each op; now and then nobody reads a result."""
     builder = ProgramBuilder("tiny", "int8")

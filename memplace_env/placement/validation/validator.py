@@ -24,14 +24,15 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
     `alignment` (a block begins elsewhere than at a multiple of the program's), `pin` (elsewhere than at the byte that
     its tensor is pinned to), `role` (a block, a write-back, or a use that no block serves, in or to a memory that may
-    not hold the tensor, see `Task.allowed`), `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`,
-    `write-back` (a copy without a block, or of data not there yet), `copy` (one between fast memories without a block;
-    that runs during an op that uses the tensor; or of data not there at the use before), `use` (served by a level that
-    does not hold the data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block
-    begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
-    output takes, or from a block that a result takes, still runs when that is made), `backing` (the backing memory
-    has no room for what it holds at once, see `backing_offsets`). Problems of the first three kinds hide the others,
-    a thousand of blocks those of copies, and all others the last.
+    not hold the tensor, see `Task.allowed`), `overlap` (two blocks share bytes at some time), `duplicate` (two blocks
+    of one tensor in one level at once), `prefetch`, `write-back` (a copy without a block, or of data not there yet),
+    `copy` (one between fast memories without a block; that runs during an op that uses the tensor; or of data not there
+    at the use before), `use` (served by a level that does not hold the data; without a prefetch, the block of a
+    resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op), `output` (not in the
+    backing memory at the end), `alias` (a copy of a tensor whose place an output takes, or from a block that a result
+    takes, still runs when that is made), `backing` (the backing memory has no room for what it holds at once, see
+    `backing_offsets`). Problems of the first three kinds hide the others, a thousand of blocks those of copies, and all
+    others the last.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     Blocks of an operand and a result may share theirs at one op as `MemoryPlan.handed_over` says.

@@ -114,8 +114,8 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     result = program.use_is_result[:, None]
     stays = can[tensor] & (uses.before >= 0)[:, None]
     copies = can[tensor] & ~result & (uses.valid[tensor] < op)[:, None]
-    since = np.where(uses.before >= 0, op[uses.before] + 1, 0)
-    moves = can[tensor][:, :, None] & (stays | resident[tensor])[:, None, :] & (since < op)[:, None, None]
+    behind = np.where(uses.before >= 0, op[uses.before] + 1, 0)
+    moves = can[tensor][:, :, None] & (stays | resident[tensor])[:, None, :] & (behind < op)[:, None, None]
     moves &= ~np.eye(backing, dtype=bool) & task.fast_copies
     here = np.where(result, can[tensor], stays | copies | moves.any(axis=2))
     # Being served from a block costs no latency if ports are serial, no level has a latency, weights are streamed, and
@@ -141,7 +141,7 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         (np.ones(program.num_ops + 1, dtype=bool), 1, time),
         (np.full(program.num_ops, early.any()), 1, time[:-1]),
         (np.full(program.num_ops, early.any()), 1, time[:-1]),
-        (moves, (op - since)[:, None, None], since[:, None, None]),
+        (moves, (op - behind)[:, None, None], behind[:, None, None]),
     ]
     total, first, ops = 0, list[Ints](), list[Ints]()
     for wanted, lengths, begin in parts:
@@ -153,4 +153,4 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         total += int(taken.sum())
     resident_, here_, apart_, stay_, copied_, early_, *others, moved_ = first
     uses_columns = [resident_, here_, np.where(apart_ >= 0, apart_, here_), stay_, copied_, early_]
-    return Columns._make([*uses_columns, window, moved_, since, *others, np.concatenate(ops), total])
+    return Columns._make([*uses_columns, window, moved_, behind, *others, np.concatenate(ops), total])

@@ -5,8 +5,9 @@ anything does), in each fast level l:
 
     a block       here[u] = stay[u] + copied[u] at the end of the op before u,   stay[u_i] <= here[u_{i-1}]
     moves         where copies go between fast levels, too: here[u] = stay[u] + copied[u] + moved[u] from every other
-                  fast level l', with moved[u_i] <= here[u_{i-1}] there, or the weight is resident there; from the op behind
-                  u_{i-1} on, in the port of the slower level; the block there stays as long as anything is to be copied
+                  fast level l', with moved[u_i] <= here[u_{i-1}] there, or the weight is resident there; from the op
+                  behind u_{i-1} on, in the port of the slower level; the block there stays as long as anything is to be
+                  copied
     its use       is served from one level at most, which has a block; from the backing memory if from none; from one
                   where the backing memory may not hold the tensor
     its data      sent at the end <= here[u_0], equal for graph outputs; a result that is made in a fast level is in the

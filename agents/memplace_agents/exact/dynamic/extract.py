@@ -92,23 +92,24 @@ def read_schedule(model: DynamicModel, values: Floats) -> DynamicSchedule:
             since = model.uses.valid[tensor]
             sent[tensor, level] = int(since + (share >= 1 - FEASIBLE).argmax())
             transfers.append([tensor, level, backing, int(since + (share > FEASIBLE).argmax()), sent[tensor, level]])
-    moves = {
-        (use, level): source
-        for use, level, source in model.copies()
-        if source >= 0 and values[model.copying(use, level, source)][-1] > 0.5
-    }
-    # Until the end of copies to other fast levels a block stays behind its last use.
-    kept = {(int(model.uses.before[use]), source): int(program.use_op[use]) - 1 for (use, _), source in moves.items()}
+    # Until the end of a copy to another fast level a block stays behind its last use.
+    moves, kept = dict[tuple[int, int], tuple[int, int]](), dict[tuple[int, int], int]()
+    for use, level, source in model.copies():
+        share = values[model.copying(use, level, source)]
+        if source >= 0 and share[-1] > 0.5:
+            end = int(model.columns.since[use] + (share >= 1 - FEASIBLE).argmax())
+            moves[use, level], key = (source, end), (int(model.uses.before[use]), source)
+            kept[key] = max(end, kept.get(key, 0))
     for use, level in np.argwhere(decisions.here & ~decisions.stay).tolist():
         tensor, op = int(program.use_tensor[use]), int(program.use_op[use])
         start, end = op, -1
         if program.use_is_result[use]:
             end = sent.get((tensor, level), -1)
         else:
-            source = moves.get((use, level), -1)
+            source, done = moves.get((use, level), (-1, op - 1))
             begin = int((model.columns.window if source < 0 else model.columns.since)[use])
             start = begin + int((values[model.copying(use, level, source)] > FEASIBLE).argmax())
-            transfers.append([tensor, source if source >= 0 else backing, level, start, op - 1])
+            transfers.append([tensor, source if source >= 0 else backing, level, start, done])
         # The block stays until the last use in a row at which it stayed since the one before.
         last = use
         while (after := model.uses.after[last]) >= 0 and decisions.stay[after, level]:

@@ -127,9 +127,9 @@ def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, In
         op = np.arange(columns.since[use], op_of[use])
         row = draft.rows.new(len(op))
         draft.rows.add(row, held[op - first])
-        draft.rows.add(row, columns.moved[use, to, level] + len(op) - 1, -1)
+        draft.rows.add(row, np.full(len(op), columns.moved[use, to, level] + len(op) - 1), -1)
         draft.rows.add(row, draft.moved(np.full(len(op), use), to, level, op - 1))
-        draft.rows.add(row, columns.resident[tensor, level])
+        draft.rows.add(row, np.full(len(op), columns.resident[tensor, level]))
     if sends:
         sending = np.arange(uses.valid[tensor], uses.sent_by[tensor] + 1)
         row = _sending(draft, tensor, level, sending)
