@@ -140,7 +140,7 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence] & (task.streams_weights or free.all()),
-        in_order=order != "by-size" and free.all() and not len(pairs.giver) and len(np.unique(must[~weight])) < 2,
+        in_order=order != "by-size" and bool(free.all()) and not len(pairs.giver) and len(np.unique(must[~weight])) < 2,
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
         by_rank=by_rank,
         blocks=blocks,

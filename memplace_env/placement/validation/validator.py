@@ -110,9 +110,9 @@ def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
         demand(0 <= start <= end <= ops, f"allocation {row} lasts {start}..{end}, outside 0..{ops} or backwards.")
     for row, (tensor, source, target, start, end) in enumerate(plan.transfers.tolist()):
         demand(0 <= tensor < program.num_tensors, f"transfer {row} is of tensor {tensor}, which does not exist.")
-        between = task.fast_copies and source != target and max(source, target) < backing
+        low, high = sorted((source, target))
         demand(
-            0 <= min(source, target) and (between or min(source, target) < backing == max(source, target)),
+            0 <= low < high <= backing and (high == backing or task.fast_copies),
             f"transfer {row} goes from level {source} to {target}; one end must be the backing memory ({backing}).",
         )
         demand(0 <= start <= end <= ops, f"transfer {row} runs in {start}..{end}, outside 0..{ops} or backwards.")
@@ -175,7 +175,7 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
                 read = [row for row in rows.get((copied, source), ()) if ends[row] >= last]
                 if not into or ((op >= first) & (op <= last)).any():
                     wrong = f"has no block that covers ops {first}..{last + 1}, or an op among them uses the tensor."
-                elif not any(always[row] or (starts[row] <= used >= block_ready[row]) for row in read):
+                elif not any(always[row] or block_ready[row] <= used for row in read):
                     wrong = f"reads no block that holds the tensor from op {used}, which uses it before."
                 elif block_ready[into[0]] > last + 1:
                     block_ready[into[0]], moved[into[0]], changed = last + 1, True, True

@@ -68,7 +68,7 @@ def test_the_plan_by_hand_can_run_and_copies_take_the_slower_ports_time():
 
 
 def test_ops_wait_for_copies_while_all_ports_work():
-    """Op 1 takes 10 ns, in which near's port is free; before op 2 it owes 10 ns for a, 20 ns for w; before op 4, 10 ns less the 2 of op 3."""
+    """Near's port owes 10 ns for a and 20 for w after 10 free ones before op 2, and 10 for a after 2 before op 4."""
     report = evaluate_plan(replace(TASK, costs=TASK.costs._replace(compute_ps=np.ones(5, dtype=np.int64))), plan())
     assert report.op_time_ps[:2].tolist() == [10_000, 10_000]
     assert report.stall_ps.tolist() == [0, 0, 20_000, 0, 8_000]
@@ -86,6 +86,15 @@ WRONG = [
     ({"blocks": [(3, 3, 1)]}, {"copy", "use"}),
     ({"copies": [(1, 4, 4)]}, {"copy", "use"}),
     ({"copies": [(0, 0, E)]}, {"copy", "use"}),
+    ({"blocks": [(1, 4, 1)]}, {"copy", "use"}),
+    (
+        {
+            "blocks": [(2, 3, 2), (1, 4, 4)],
+            "copies": [(1, 1, 1), (1, 2, 0)],
+            "more": [[A, 1, 2, 1, 1], [A, 2, 1, 2, 2]],
+        },
+        {"copy"},
+    ),
     ({"more": [[A, 0, 2, 3, 3]]}, {"write-back"}),
     ({"more": [[A, 1, 2, 1, 1]]}, set()),
 ]

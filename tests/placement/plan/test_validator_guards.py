@@ -50,6 +50,7 @@ SAME = (
     ),
     *(f"if index and tops[index - 1] > low or {rest}" for rest in LOOSER),
     *("if block_ready[blocks[0]] > last + 1:", "if backing_ready[copied] > last + 1:"),
+    *("used = int(op[op <", "if block_ready[into[0]] > last + 1"),
 )
 """Short cuts, whose findings others look at again; and what follows from another condition."""
 
@@ -64,6 +65,7 @@ def hostile():
     yield from ((test_validate_copies.TASK, test_validate_copies.plan(**row[0])) for row in test_validate_copies.WRONG)
     pinned = replace(TASK, settings={"pins": {"a": "fast@40"}})
     yield from ((pinned, with_block("a", offset=offset)) for offset in (39, 40, 41))
+    yield replace(TASK, settings={"pins": {"w": "fast@0"}}), with_block("w", offset=1)
     yield TASK, GOOD
     yield TASK, None
     yield TASK, replace(GOOD, program_sha256="0")
@@ -167,8 +169,11 @@ def verdict(task, plan):
     """Return a case: what a validator says of a plan."""
 
     def ask(module: types.ModuleType) -> str:
-        check = module.violations if hasattr(module, "violations") else module.broken_blocks
-        return str([violation.message for violation in check(task, plan)])
+        if hasattr(module, "violations"):
+            found = module.violations(task, plan)
+        else:
+            found = module.broken_blocks(task, plan) + module.broken_roles(task, plan)
+        return str([violation.message for violation in found])
 
     return noted(ask)
 

@@ -87,7 +87,9 @@ class DynamicModel(NamedTuple):
     def copies(self) -> list[tuple[int, int, int]]:
         """Return what `copying` takes for each copy that may be."""
         near, far = np.argwhere(self.columns.moved >= 0), np.argwhere(self.columns.copied >= 0)
-        return [(use, level, -1) for use, level in far.tolist()] + [(*move,) for move in near.tolist()]
+        return [(use, level, -1) for use, level in far.tolist()] + [
+            (use, level, source) for use, level, source in near.tolist()
+        ]
 
     def sending(self, tensor: int, level: int) -> slice:
         """Return the columns of a tensor's write-back, which must have one."""

@@ -34,6 +34,13 @@ class DynamicSchedule(NamedTuple):
     blocks: Ints
     transfers: Ints
 
+    @property
+    def repeats(self) -> bool:
+        """True if a tensor has two blocks of a level at once, one of them the source of a copy."""
+        tensor, level, first, last = self.blocks[np.lexsort(self.blocks[:, [2, 1, 0]].T)].T
+        same = (np.diff(tensor) == 0) & (np.diff(level) == 0)
+        return bool((same & (first[1:] <= last[:-1])).any())
+
     def plan(self, task: Task, offset: Ints) -> MemoryPlan:
         """Return the plan with these offsets of its blocks, int64[A]."""
         return task.make_plan(self.use_level, np.insert(self.blocks, 2, offset, axis=1), self.transfers)

@@ -130,6 +130,9 @@ def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, In
         draft.rows.add(row, np.full(len(op), columns.moved[use, to, level] + len(op) - 1), -1)
         draft.rows.add(row, draft.moved(np.full(len(op), use), to, level, op - 1))
         draft.rows.add(row, np.full(len(op), columns.resident[tensor, level]))
+        for when, column in flows:  # a tensor has one block of a level at a time
+            inside = (when >= op[0]) & (when <= op[-1])
+            draft.rows.add(row[when[inside] - op[0]], column[inside], -1)
     if sends:
         sending = np.arange(uses.valid[tensor], uses.sent_by[tensor] + 1)
         row = _sending(draft, tensor, level, sending)
