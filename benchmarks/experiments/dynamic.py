@@ -24,6 +24,8 @@ PROOF_SECONDS: Final = 20.0
 SECONDS: Final = 60.0
 """Time limit of each plan with copies."""
 LEVELS: Final = 3
+BETWEEN: Final = ("ResNet50", "BERT", "MobileNetV2", "AlexNet")
+"""Ids on which copies between fast memories are tried."""
 
 
 def settings(records: Records = ()) -> list[Record]:
@@ -54,6 +56,21 @@ def measure(run: Record) -> Record:
         "outcome": dynamic.outcome,
         "took_s": dynamic.seconds,
     }
+
+
+def measure_between(run: Record) -> Record:
+    """Return a run's setting with latencies in seconds of plans without and with copies between fast memories."""
+    found: Record = {}
+    for copies, name in (("backing", "without"), ("all", "with")):
+        options = {key: run[key] for key in SETTING if key in run}
+        env = OneShotEnv(**options, **as_written(run["accelerator"]), copies=copies)
+        solution = memplace_agents.ExactDynamic().solve(env, time_limit=run["seconds"])
+        assert solution.report is not None
+        assert solution.plan is not None
+        between = int((solution.plan.transfers[:, 1:3] < env.task.backing).all(axis=1).sum())
+        found |= {f"{name}_s": solution.report.latency_s, f"{name}_bound_s": solution.bound_s}
+        found |= {f"{name}_outcome": solution.outcome, f"{name}_between": between}
+    return {**run, **found}
 
 
 def paragraph(records: Records) -> str:
@@ -98,5 +115,25 @@ EXPERIMENTS = [
         settings,
         measure,
         key=("name", *SETTING, "seconds"),
-    )
+    ),
+    Experiment(
+        "copies-between",
+        "Gain of copies between fast memories on some ids.",
+        {
+            "docs/agents.md#copies between": table(
+                {
+                    "program": field("name"),
+                    "without ms": field("without_s", ".4f", 1e3),
+                    "at least ms": field("without_bound_s", ".4f", 1e3),
+                    "with ms": field("with_s", ".4f", 1e3),
+                    "with, at least ms": field("with_bound_s", ".4f", 1e3),
+                    "such copies": field("with_between"),
+                    "gain": lambda r: f"{r['without_s'] / r['with_s'] - 1:.2%}",
+                }
+            )
+        },
+        lambda records=(): [run for run in settings() if run["name"] in BETWEEN],
+        measure_between,
+        key=("name", *SETTING, "seconds"),
+    ),
 ]

@@ -195,9 +195,15 @@ _OPTIONS = {
         str | None,
         typer.Option("--io-level", help="Where inputs and outputs of the graph lie: backing, any, or a memory."),
     ],
+    "copies": Annotated[
+        str | None,
+        typer.Option("--copies", help="Memories that plans copy between: backing (to or from it), or all."),
+    ],
     "pin": Annotated[
         list[str] | None,
-        typer.Option("--pin", metavar="TENSOR=MEMORY", help="Memory that a tensor must lie in; repeat."),
+        typer.Option(
+            "--pin", metavar="TENSOR=MEMORY[@OFFSET]", help="Memory that a tensor must lie in, and where; repeat."
+        ),
     ],
     "order": Annotated[
         str | None,
@@ -236,6 +242,7 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "alignment": int,
     "io_level": str,
     "pins": dict,
+    "copies": str,
     "order": list,
     "costs": str,
 }
@@ -275,6 +282,7 @@ class ModelFlags:
     alignment: int | None = None
     io_level: str | None = None
     pins: Mapping[str, str] | None = None
+    copies: str | None = None
     order: Order | None = None
     costs: str | None = None
     simulator: str | None = None

@@ -60,7 +60,7 @@ def backing_offsets(task: Task, plan: MemoryPlan) -> Ints | None:
         offsets[fixed] = np.cumsum(size[fixed]) - size[fixed]
         # By rank, as the packing takes them.
         others = others[np.lexsort((others, first[others], -size[others]))]
-        blocks = size[others], first[others], last[others]
+        blocks = size[others], first[others], last[others], others[:0]
         near = neighbours_of(first[others], last[others], np.ones(len(others), dtype=np.bool_))
         low, end = np.zeros(len(others), dtype=np.int64), np.empty(len(others), dtype=np.int64)
         members, base = np.arange(len(others), dtype=np.uint32), size[fixed].sum()
@@ -81,9 +81,10 @@ def backing_lives(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints]:
     program = task.program
     first, last = np.full(program.num_tensors, program.num_ops + 1), np.full(program.num_tensors, -1)
     behind = plan.use_level == task.backing
+    copies = plan.transfers[(plan.transfers[:, 1:3] == task.backing).any(axis=1)]
     for tensor, since, until in (
         (program.use_tensor[behind], program.use_op[behind], program.use_op[behind]),
-        (plan.transfers[:, 0], plan.transfers[:, 3], plan.transfers[:, 4]),
+        (copies[:, 0], copies[:, 3], copies[:, 4]),
     ):
         np.minimum.at(first, tensor, since)
         np.maximum.at(last, tensor, until)

@@ -116,11 +116,11 @@ class MemoryPlan:
         np.add.at(shared, (rows[:, 3], rows[:, 1]), program.tensor_bytes[rows[:, 0]])
         return shared
 
-    def prefetch_windows(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """Return (start, end) of every copy from the backing memory, in order, by (tensor, level that it fills)."""
+    def copy_windows(self, backing: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """Return (start, end) of every copy into a fast memory, in order, by (tensor, level that it fills)."""
         windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for tensor, source, target, start, end in self.transfers.tolist():
-            if source > target:  # the backing memory is the last level, and one end of every copy
+        for tensor, _, target, start, end in self.transfers.tolist():
+            if target < backing:
                 windows.setdefault((tensor, target), []).append((start, end))
         return windows
 

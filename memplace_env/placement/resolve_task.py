@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
-from memplace_env._lib.foreign import described
+from memplace_env._lib.foreign import described, shown
 from memplace_env.machine.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.accelerator import ANY, BACKING
 from memplace_env.machine.accelerator.schema import MAX_ALIGNMENT
@@ -33,6 +33,7 @@ from memplace_env.machine.costs import (
 from memplace_env.placement.roles import with_penalties
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
+from memplace_env.placement.validation.block_rules import in_the_way
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
 from memplace_env.program.blocks import aligned, with_ends
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -71,7 +72,9 @@ class UnorderedOptions(TypedDict, total=False):
             that a fast level of the accelerator asks for.
         io_level: where graph inputs arrive and outputs must be, see `Accelerator.io_level`; None takes the
             accelerator's.
-        pins: levels by name, of tensors by name, that must lie there.
+        pins: levels by name, of tensors by name, that must lie there; "SRAM@64": all their life at byte 64 of it.
+        copies: "backing" or None for plans in which each copy is from or to the backing memory, "all" for those that
+            copy between fast memories too: between two uses of a tensor, or before the first of a resident weight.
     """
 
     simulator: str | Simulator | None
@@ -90,6 +93,7 @@ class UnorderedOptions(TypedDict, total=False):
     alignment: int | None
     io_level: str | None
     pins: Mapping[str, str] | None
+    copies: str | None
 
 
 class TaskOptions(UnorderedOptions, total=False):
@@ -123,6 +127,7 @@ def resolve_task(
     alignment: int | None = None,
     io_level: str | None = None,
     pins: Mapping[str, str] | None = None,
+    copies: str | None = None,
     order: Order | None = None,
     must_fit: bool = True,
 ) -> Task:
@@ -132,7 +137,7 @@ def resolve_task(
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
         simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, aliases, slices,
-            alignment, io_level, pins, order: see `TaskOptions`.
+            alignment, io_level, pins, copies, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -158,6 +163,7 @@ def resolve_task(
             alignment=alignment,
             io_level=io_level,
             pins=pins,
+            copies=copies,
             order=order,
         )
         _refuse_updates(workload)
@@ -209,6 +215,12 @@ def resolve_task(
         model = KnownCosts(model.arrays, program, chip)
     if pins:
         settings["pins"] = {str(name): str(level) for name, level in pins.items()}
+    if copies not in (None, "backing", "all"):
+        raise WorkloadError(f"copies is 'backing' or 'all', not {described(copies)}.")
+    if copies == "all":
+        if black_box is not None:
+            raise WorkloadError("Copies between fast memories are timed by the costs only; leave out the simulator.")
+        settings["copies"] = copies
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
@@ -362,6 +374,38 @@ def misfit(task: Task) -> str | None:
             return (
                 f"{program.name!r} has up to {needs:,} bytes at once that may lie in {names} only, where there is room "
                 f"for {most:,}; take a smaller batch, smaller dims, a smaller dtype, another accelerator or other pins."
+            )
+    return _bad_pin(task)
+
+
+def _bad_pin(task: Task) -> str | None:
+    """Return why blocks cannot lie at their pinned offsets, as a sentence; None if they may.
+
+    A streamed weight has to lie there at its first use, a resident one always.
+    """
+    program, pinned = task.program, task.pinned
+    tensors = np.flatnonzero(pinned >= 0)
+    if not len(tensors):
+        return None
+    weight, level = program.tensor_kind[tensors] == TensorKind.WEIGHT, task.allowed[tensors].argmax(axis=1)
+    first = program.live_start[tensors]
+    last = np.where(weight, first, program.live_end[tensors])
+    if not task.streams_weights:
+        first, last = np.where(weight, 0, first), np.where(weight, program.num_ops, last)
+    top, names = pinned[tensors] + program.tensor_bytes[tensors], [memory.name for memory in task.accelerator.levels]
+    room = (task.capacities - task.kept_bytes.max(axis=0, initial=0))[level]
+    for row in np.flatnonzero(top > room)[:1]:
+        return (
+            f"{shown(program.tensor_name[tensors[row]])} is pinned to bytes up to {top[row]:,} of "
+            f"{names[level[row]]}, where blocks may take {room[row]:,}; take a lower offset."
+        )
+    for one in np.unique(level):
+        here = level == one
+        rows = tensors[here]
+        for row in np.flatnonzero(in_the_way(pinned[rows], top[here], first[here], last[here]))[:1]:
+            return (
+                f"{shown(program.tensor_name[rows[row]])} is pinned to bytes of {names[one]} that another pinned "
+                "tensor has at the same time; take other offsets."
             )
     return None
 

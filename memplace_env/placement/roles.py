@@ -1,8 +1,8 @@
-"""The memories that each tensor may lie in, by what they hold, where inputs and outputs are, and pins."""
+"""The memories that each tensor may lie in, by what they hold, where inputs and outputs are; pins and their offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,8 @@ from memplace_env.program.program import Program, TensorKind
 Allowed = NDArray[np.bool_]
 """bool[K, L], whether each tensor may lie in each level."""
 
+DIGITS: Final = 15
+"""Most digits of an offset: no memory is larger."""
 PENALTY_PS: Final = LIMIT_PS // 4
 """Picoseconds that all uses together take which the backing memory serves and must not: no plan of those is fast."""
 
@@ -31,7 +33,8 @@ def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: st
         program: the program.
         levels: those of the chip, which say what they hold and how large a block may be.
         io_level: see `Accelerator.io_level`; for the tensors of `blocks.end_tensors`.
-        pins: the level, by name, of tensors by name; of all slices of a tensor of `Program.whole`.
+        pins: the level, by name, of tensors by name; of all slices of a tensor of `Program.whole`. What stands behind
+            "@" is for `pinned_offsets`.
 
     Raises:
         WorkloadError: for a tensor or a level that there is not.
@@ -48,7 +51,8 @@ def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: st
         allowed[end_tensors(program)] &= np.arange(len(levels)) == numbers[io_level]
     whole = program.whole
     tensors = set(whole.tensor_name) if pins else set[str]()
-    for name, level_name in pins.items():
+    for name, pin in pins.items():
+        level_name, _ = _parts(pin, numbers)
         for known, what, where in ((tensors, "tensor", repr(whole.name)), (numbers, "memory", "the chip")):
             wanted = name if what == "tensor" else level_name
             if wanted not in known:
@@ -68,6 +72,43 @@ def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: st
             "memory of the chip: look at holds, largest_block_bytes and io_level of its file, and at pins."
         )
     return allowed
+
+
+def pinned_offsets(program: Program, levels: Sequence[MemoryLevel], pins: Mapping[str, str]) -> NDArray[np.int64]:
+    """Return int64[K], the byte of its level at which each block of a tensor begins; -1: anywhere.
+
+    Args:
+        program, levels, pins: as for `allowed_levels`; "SRAM@64" is byte 64 of SRAM.
+
+    Raises:
+        WorkloadError: for what is no such offset, or one of slices.
+    """
+    offsets = np.full(program.num_tensors, -1, dtype=np.int64)
+    names = [level.name for level in levels]
+    for name, pin in pins.items():
+        level, offset = _parts(pin, names)
+        if offset is None:
+            continue
+        (tensors,) = np.nonzero(np.array([one == name for one in program.whole.tensor_name])[program.whole_tensor])
+        unit, text = program.alignment, f"The pin {shown(name)}={shown(pin)}"
+        if not offset.isdecimal() or len(offset) > DIGITS or int(offset) % unit:
+            raise WorkloadError(
+                f"{text} needs a whole number of bytes{f', a multiple of {unit},' * (unit > 1)} behind @."
+            )
+        if level == names[-1]:
+            raise WorkloadError(
+                f"{text}: plans choose no addresses in {level}, the backing memory; leave out the offset."
+            )
+        if len(tensors) > 1:
+            raise WorkloadError(f"{text} is of several tensors, as slices are; leave out the offset, or slices.")
+        offsets[tensors] = int(offset)
+    return offsets
+
+
+def _parts(pin: str, levels: Collection[str]) -> tuple[str, str | None]:
+    """Return the level that a pin names, and what stands behind "@"; None without that."""
+    level, at, offset = pin.rpartition("@")
+    return (pin, None) if pin in levels or not at else (level, offset)
 
 
 def next_levels(allowed: Allowed) -> NDArray[np.int64]:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.foreign import WORD, shown
 from memplace_env._lib.threads import cached_property
-from memplace_env._lib.units import round_up
+from memplace_env._lib.units import PS_PER_S, ceil_div, round_up
 from memplace_env.machine.accelerator import STREAMED, Accelerator
 from memplace_env.machine.accelerator.accelerator import BACKING
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
-from memplace_env.placement.roles import allowed_levels
+from memplace_env.placement.roles import allowed_levels, pinned_offsets
 from memplace_env.placement.simulator_report import Simulator
 from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.program.program_arrays import frozen
@@ -87,6 +87,42 @@ class Task:
         """bool[K, L], whether each tensor may lie in each level, see `roles.allowed_levels`."""
         pins, io_level = self.settings.get("pins") or {}, self.settings.get("io_level") or BACKING
         return frozen(allowed_levels(self.program, self.accelerator.levels, io_level, pins))
+
+    @cached_property
+    def pinned(self) -> Ints:
+        """int64[K], the offset at which each block of a tensor must begin, -1: any, see `roles.pinned_offsets`."""
+        return frozen(pinned_offsets(self.program, self.accelerator.levels, self.settings.get("pins") or {}))
+
+    @cached_property
+    def handovers(self) -> Ints:
+        """int64[H, 3], `Program.handovers` without those of pinned offsets: no search puts a result in their place."""
+        pairs = self.program.handovers
+        return frozen(pairs[(self.pinned[pairs[:, :2]] < 0).all(axis=1)])
+
+    @property
+    def fast_copies(self) -> bool:
+        """True if plans may copy tensors from one fast memory to another, see `TaskOptions.copies`."""
+        return self.settings.get("copies") == "all"
+
+    def copy_ps(self, tensor: Ints, source: Ints, target: Ints) -> Ints:
+        """Return int64[M], time that copies take of the port of the slower of their two memories.
+
+        Between fast memories that is by the slower of the rates at which one is read and the other written.
+        """
+        costs, chip = self.costs, self.accelerator
+        taken: Ints = np.where(source == self.backing, costs.prefetch_ps[tensor], costs.writeback_ps[tensor])
+        for row in np.flatnonzero(np.maximum(source, target) < self.backing).tolist():
+            ends = chip.levels[source[row]].read_bytes_per_s, chip.levels[target[row]].write_bytes_per_s
+            rate = max(int(min(ends) * chip.dma_efficiency), 1)
+            taken[row] = ceil_div(int(self.program.tensor_bytes[tensor[row]]) * PS_PER_S, rate)
+        return taken
+
+    def copy_pj(self, tensor: Ints, source: Ints, target: Ints) -> Ints:
+        """Return int64[M], energy of copies."""
+        costs, rates = self.costs, np.array([level.pj_per_byte for level in self.accelerator.levels])
+        inner = np.rint(self.program.tensor_bytes[tensor] * (rates[source] + rates[target])).astype(np.int64)
+        near = np.minimum(source, target)
+        return np.where(np.maximum(source, target) < self.backing, inner, costs.copy_pj[tensor, near])
 
     @property
     def must_leave(self) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.program import TensorKind
 from tests.agents.test_exact import GAP, all_mappings
 from tests.agents.test_exact_dynamic import moving_plans
-from tests.agents.tiny_tasks import tasks_with_roles, tiny_task, tiny_tasks
+from tests.agents.tiny_tasks import tasks_with_fast_copies, tasks_with_pins, tasks_with_roles, tiny_task, tiny_tasks
 from tests.references.reference_optimum import best_plan
 from tests.strategies import programs_with_pairs
 from tests.thorough import examples
@@ -88,6 +88,24 @@ def test_maps_where_memories_have_roles(task):
 @given(tasks_in_place(ops=5, levels=3))
 def test_maps_with_results_in_place(task):
     check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
+
+
+@examples(500, share=10)
+@given(tasks_with_pins(ops=4))
+def test_maps_with_pinned_offsets(task):
+    check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
+
+
+@examples(500, share=10)
+@given(tasks_with_pins(ops=3))
+def test_plans_that_move_tensors_with_pinned_offsets(task):
+    check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
+
+
+@examples(500, share=10)
+@given(tasks_with_fast_copies(ops=3))
+def test_plans_that_copy_between_fast_memories(task):
+    check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
 @examples(800, share=10)

@@ -14,6 +14,7 @@ from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing import RandomCosts
+from memplace_env.testing.cost_models import ReservingRoofline
 
 SEEDS = st.integers(0, 2**24 - 1)  # of wider ranges hypothesis draws small numbers again and again
 LARGEST = 4000
@@ -79,6 +80,66 @@ def task_with_roles(seed, most_ops, most_levels, weights=None):
     except AcceleratorError:
         return None
     return with_roles
+
+
+def tasks_with_pins(ops, levels=4, weights=None):
+    """Tiny tasks in which some tensors lie at a given byte of a level."""
+    return st.builds(task_with_pins, SEEDS, st.just(ops), st.just(levels), st.just(weights)).filter(lambda task: task)
+
+
+def task_with_pins(seed, most_ops, most_levels, weights=None):
+    """One of `tasks_with_pins`, None where nothing can be pinned or native finds no plan."""
+    task, rng = tiny_task(seed, most_ops, most_levels, weights), np.random.default_rng(seed)
+    names = tuple(f"t{number}" for number in range(task.program.num_tensors))
+    program, pins = replace(task.program, tensor_name=names), {}
+    for tensor in rng.permutation(np.flatnonzero(program.is_placeable))[: rng.integers(1, 4)].tolist():
+        level = task.accelerator.levels[rng.integers(task.backing)]
+        room = max(level.capacity_bytes - int(program.tensor_bytes[tensor]), 0)
+        at = rng.integers(room + 1) if rng.random() < 0.6 else rng.choice([0, room])
+        pins[names[tensor]] = f"{level.name}@{at}"
+    model = [Roofline(), ReservingRoofline(seed), RandomCosts(seed)][rng.integers(3)]
+    try:
+        pinned = resolve_task(program, task.accelerator, costs=model, pins=pins)
+        native_plan(pinned)
+    except AcceleratorError:
+        return None
+    return pinned
+
+
+def tasks_with_fast_copies(ops):
+    """Tiny tasks of two fast levels in which plans may copy tensors from one to the other."""
+    return st.builds(task_with_fast_copies, SEEDS, st.just(ops))
+
+
+def task_with_fast_copies(seed, most_ops):
+    """One of `tasks_with_fast_copies`; every second one is a chain of short and long ops, in which copies have time."""
+    rng = np.random.default_rng(seed)
+    while (task := tiny_task(int(rng.integers(2**24)), most_ops, 3)).backing < 2:
+        pass
+    if rng.random() < 0.5:
+        rates, capacity = (10**12, 10**10, 10**9), (int(rng.integers(LARGEST, 1.6 * LARGEST)), 4 * LARGEST, 2**40)
+        memories = tuple(
+            MemoryLevel(name, size, rate, rate, 0, 1.0) for name, size, rate in zip("ABC", capacity, rates, strict=True)
+        )
+        chip = replace(task.accelerator, levels=memories, weights=str(rng.choice(["resident", "resident", "streamed"])))
+        task = make_task(chain(rng, 4), chip, costs=Roofline())
+        task = replace(task, costs=task.costs._replace(compute_ps=rng.permutation([1, 1, 10**6, 10**6])))
+    return replace(task, settings={**task.settings, "copies": "all"})
+
+
+def chain(rng, ops):
+    """A chain of ops with large and small results, some of which read a large weight."""
+    builder = ProgramBuilder("chain", "int8")
+    last = builder.tensor("x", 8, TensorKind.INPUT)
+    for op in range(ops):
+        size = int(rng.integers(LARGEST // 2, LARGEST)) if op == 0 or (rng.random() < 0.2 and op < ops - 1) else 8
+        kind = TensorKind.ACTIVATION if op < ops - 1 else TensorKind.OUTPUT
+        reads = [last]
+        if rng.random() < 0.2 or op == ops - 1:
+            reads.append(builder.tensor("w", int(rng.integers(LARGEST // 2, LARGEST)), TensorKind.WEIGHT))
+        last = builder.tensor("y", size, kind)
+        builder.op("Link", reads, [last])
+    return builder.build()
 
 
 def tiny_program(rng, ops):

@@ -19,7 +19,7 @@ def pack_chains(
     Results lie in place only in ops that would overflow otherwise, then wherever they may. A conflict is of heads, and
     is proven for these chains only.
     """
-    if not len(task.program.handovers):
+    if not len(task.handovers):
         return *pack(task, blocks, clock, explain=explain), np.arange(len(blocks))
     for needed in (True, False):
         head = heads(task, blocks, needed=needed)
@@ -50,7 +50,7 @@ def heads(task: Task, blocks: Ints, *, needed: bool) -> Ints:
         over = held.cumsum()[:-1] - task.room_bytes(level)
         pairs = [
             (by_end[operand, level, op], by_start[result, level, op], op)
-            for operand, result, op in program.handovers.tolist()
+            for operand, result, op in task.handovers.tolist()
             if (operand, level, op) in by_end and (result, level, op) in by_start
         ]
         own = np.array(pairs, dtype=np.int64).reshape(-1, 3)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.chains import heads, joined
-from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.errors import MemPlaceError, WorkloadError
 from memplace_env.machine.costs import CostModel, Costs, costs_of, resolve_cost_model, whole_costs_of
 from memplace_env.placement.addresses.address_kernels import place_in_order
 from memplace_env.placement.addresses.address_search import Blocks, packing_problem
@@ -62,7 +62,12 @@ def smallest_arena(task: Task) -> Arena:
 
     What ops keep for themselves comes on top. A larger memory may let them keep more: the size is that of a memory with
     what they keep in it, the bound that with what they keep in none.
+
+    Raises:
+        WorkloadError: for pinned offsets.
     """
+    if (task.pinned >= 0).any():
+        raise WorkloadError("The smallest memory is looked for without addresses in it; leave out the offsets of pins.")
     rows = _inner_results(task)
     at = bare = resized(task, 0)
     live = _live(bare, rows)

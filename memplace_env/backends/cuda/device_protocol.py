@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from torch import Tensor
 
+from memplace_env._lib.errors import PlanError
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from memplace_env.machine.costs import op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
@@ -128,6 +129,8 @@ def copy_order(task: Task, plan: MemoryPlan) -> list[int]:
     """
     costs = task.costs
     copies = ordered_copies(task, plan)
+    if (copies.port < task.backing).any():
+        raise PlanError("A device has one fast memory; make the plan without copies between fast memories.")
     times = op_times(costs, used_by_level(task.program.use_ptr, plan.use_level, costs.use_ps))
     demand = np.maximum(1, copies.demand_ps)  # a copy that takes no time must be served, too
     _, _, served = run_transfers(times.op_ps - times.port_ps[:, -1], copies.start, copies.end, demand)

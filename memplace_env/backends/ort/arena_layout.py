@@ -130,6 +130,8 @@ class Places:
         backing = self.backing(tensor)
         if source == self._task.backing:
             return backing, self._covering(tensor, target, start, end + 1)
+        if target < self._task.backing:
+            return self._covering(tensor, source, start, end), self._covering(tensor, target, start, end + 1)
         return self._covering(tensor, source, start - 1, end), backing
 
     def _covering(self, tensor: int, level: int, first: int, last: int) -> ByteSpan:

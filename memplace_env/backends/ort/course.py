@@ -299,7 +299,7 @@ def _computed_behind(task: Task, plan: MemoryPlan) -> set[int]:
     program = task.program
     behind = program.tensor_kind == TensorKind.OUTPUT
     behind[program.use_tensor[plan.use_level == task.backing]] = True
-    behind[plan.transfers[:, 0]] = True
+    behind[plan.transfers[(plan.transfers[:, 1:3] == task.backing).any(axis=1), 0]] = True
     return set(np.flatnonzero(behind & (program.producer >= 0)).tolist())
 
 

@@ -101,7 +101,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `aliases`     | `None`    | inputs by the outputs written in their place, such as `{"present": "past"}`      |
     | `alignment`   | `None`    | bytes that sizes and offsets of blocks are multiples of; None: the accelerator's |
     | `io_level`    | `None`    | "backing", "any" or a level: where graph inputs and outputs lie; None likewise   |
-    | `pins`        | `None`    | levels of tensors by name, such as `{"input": "SRAM"}`                           |
+    | `pins`        | `None`    | levels of tensors by name, such as `{"input": "SRAM"}`, or `"SRAM@64"`           |
+    | `copies`      | `None`    | "all": plans may copy tensors between fast memories, too                         |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |

@@ -2,9 +2,10 @@
 
 Ops may reserve bytes at the end of a level, and a block must end below what any op of its life reserves. A block that
 lives all the time (a resident weight) must so end lowest of all, and shares an op with every other block. Such blocks
-are stacked at the bottom of their level, which loses nothing: what lies below one of them could as well lie right above
-it. There remains a dynamic storage allocation problem: first the usual one-pass rules, then a complete search, then a
-hill climb, which says how much is missing. Ops in which no block is alive split it into independent parts.
+are stacked at the bottom of their level, which loses nothing unless an offset there is pinned: what lies below one of
+them could as well lie right above it. There remains a dynamic storage allocation problem: first the usual one-pass
+rules, then a complete search, then a hill climb, which says how much is missing. Ops in which no block is alive split
+it into independent parts.
 """
 
 from __future__ import annotations
@@ -131,17 +132,19 @@ def pack(
     """
     offset, conflicts = np.zeros(len(blocks), dtype=np.int64), list[Conflict]()
     tensor, level_of, first, last = blocks.T
-    size = task.program.tensor_bytes[tensor]
+    size, pin = task.program.tensor_bytes[tensor], task.pinned[tensor]
     always = (first == 0) & (last == task.program.num_ops - 1)
     for level in range(task.backing):
-        permanent, passing = (np.flatnonzero((level_of == level) & chosen) for chosen in (always, ~always))
+        here = level_of == level
+        stacked = here & always & (pin[here] < 0).all()
+        permanent, passing = np.flatnonzero(stacked), np.flatnonzero(here & ~stacked)
         offset[permanent] = np.cumsum(size[permanent]) - size[permanent]
         stack, capacity = int(size[permanent].sum()), int(task.capacities[level])
         room = task.room_bytes(level) - stack
         if room.min() < 0:
             conflicts.append(Conflict(level, tensor[passing[:0]], tensor[permanent], 0, True))
             continue
-        inside = Blocks.beside(size[passing], first[passing], last[passing], room)
+        inside = Blocks.beside(size[passing], first[passing], last[passing], room)._replace(pin=pin[passing])
         for part in parts_of(inside):
             packing = fit(inside.take(part), clock=clock)
             offset[passing[part]] = stack + packing.offset
@@ -286,7 +289,9 @@ def _conflicts(blocks: Blocks, clock: WorkMeter | None) -> Iterator[tuple[Ints, 
                 if not _fits(blocks, rest := core[core != block], clock):
                     core = rest
         packing = fit(blocks.take(core), QUICK, clock)
-        if packing.outcome == NONE_EXISTS:
+        if packing.outcome == NONE_EXISTS and blocks.pin is not None and (blocks.pin >= 0).any():
+            yield core, packing.over, True
+        elif packing.outcome == NONE_EXISTS:
             yield core, _least_raise(blocks.take(core), clock), True
         else:
             yield core, packing.over, False

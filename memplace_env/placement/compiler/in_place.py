@@ -17,6 +17,7 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.compiler.packing import pack_level
 from memplace_env.placement.compiler.placing_kernels import most_reserved
+from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 
 GIVER, TAKER = 0, 1
@@ -40,9 +41,9 @@ class Pairs(NamedTuple):
     rank: Ints
 
 
-def pairs_of(program: Program, by_rank: NDArray[np.unsignedinteger], in_place: bool) -> Pairs:
-    """Return the pairs of a program, or none unless `in_place`; `by_rank` are the tensors that need addresses."""
-    pairs = program.handovers[: None if in_place else 0]
+def pairs_of(task: Task, by_rank: NDArray[np.unsignedinteger], in_place: bool) -> Pairs:
+    """Return the pairs of a task, or none unless `in_place`; `by_rank` are the tensors that need addresses."""
+    program, pairs = task.program, task.handovers[: None if in_place else 0]
     pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
     rank = np.zeros(program.num_tensors, dtype=np.int64)
     rank[by_rank] = np.arange(len(by_rank))
@@ -106,14 +107,14 @@ def pack_in_place(schedule, blocks, tensors, got, room, arrays):
 
     Args:
         schedule: the Schedule.
-        blocks: size, first, last: int64[R] each, by rank.
+        blocks: as for `pack_level`.
         tensors: `level` and `links` of all.
         got: the level.
         room: its bytes; with streamed weights also those that ops reserve.
         arrays: ceiling, offset and end int64[R], filled in, and scratch of `pack_level`; members of one block all have
             its address.
     """
-    (size, first, last), by_rank, reserved = blocks, schedule.by_rank, schedule.costs.reserved_bytes
+    (size, first, last, pin), by_rank, reserved = blocks, schedule.by_rank, schedule.costs.reserved_bytes
     (level, links), (ceiling, offset, end, space) = tensors, arrays
     count = 0
     # Of what shares one block the first, `head`, stands for all and lasts to the end of the last one. An operand has a
@@ -135,7 +136,7 @@ def pack_in_place(schedule, blocks, tensors, got, room, arrays):
         if schedule.streamed and here[block]:
             ceiling[block] -= most_reserved(reserved, got, first[block], until[block])
     near = no_lists(len(size)) if schedule.crowded else neighbours_of(first, until, here)
-    lost = pack_level((size, first, until), near, members[:count], ceiling, offset, end, space)
+    lost = pack_level((size, first, until, pin), near, members[:count], ceiling, offset, end, space)
     for block in range(len(size)):
         offset[block], end[block] = offset[head[block]], end[head[block]]
     return lost

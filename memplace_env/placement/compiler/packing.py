@@ -57,7 +57,7 @@ def pack_level(blocks, near, members, ceiling, offset, end, space):
     """Find addresses for the blocks of one level; return the bytes of those that found none.
 
     Args:
-        blocks: size, first, last: int64[n] each, by rank.
+        blocks: size, first, last: int64[n] each, by rank; pin: int64[p], offsets that the first p blocks must have.
         near: what `neighbours_of` returned for at least the blocks of the level, or `no_lists`.
         members: uint32[m], the blocks of the level, rising.
         ceiling: int64[n], bytes below which each block must end.
@@ -76,15 +76,18 @@ def pack_level(blocks, near, members, ceiling, offset, end, space):
 @kernel
 def _place_crowd(blocks, members, ceiling, offset, end):
     """Place blocks by rank, each at the lowest gap, whatever it means for others; return the bytes unplaced."""
-    size, first, last = blocks
+    size, first, last, pin = blocks
     ops, lost = np.int64(0), np.int64(0)
     for block in members:
         ops = max(ops, last[block] + 1)
     busy = new_busy(ops)
     end[:] = -1
     # The blocks placed so far are busy in the ops of their lives, and each lies below its ceiling.
-    for block in members:
-        begin = lowest_gap(busy, first[block], last[block], size[block], ceiling[block])
+    for number, block in enumerate(members):
+        if block < len(pin):
+            begin = _pinned_offset(blocks, members, number, offset, end)
+        else:
+            begin = lowest_gap(busy, first[block], last[block], size[block], ceiling[block])
         if begin + size[block] <= ceiling[block]:
             offset[block], end[block] = begin, begin + size[block]
             busy = occupy(busy, first[block], last[block], begin, end[block])
@@ -93,14 +96,30 @@ def _place_crowd(blocks, members, ceiling, offset, end):
     return lost
 
 
+@kernel(borrows=True)
+def _pinned_offset(blocks, order, number, offset, end):
+    """Return the offset of the pinned block order[number], or one above any ceiling if a block before it is there."""
+    size, first, last, pin = blocks
+    block = order[number]
+    begin = pin[block]
+    # All before it are pinned, too. None of those passed so far meets it.
+    for earlier in order[:number]:
+        together = end[earlier] >= 0 and first[earlier] <= last[block] and last[earlier] >= first[block]
+        if together and offset[earlier] < begin + size[block] and end[earlier] > begin:
+            return np.int64(2**61)
+    return begin
+
+
 @kernel
 def _try_other_orders(blocks, near, members, ceiling, least, offset, end, space):
     """Place blocks by area, by life and by start, then those first that failed; return the fewest bytes unplaced.
 
+    Pinned blocks stay in front.
+
     `least` are the bytes unplaced in `offset` and `end`, which always hold the best layout so far.
     """
     order, best, trial, trial_end = members.copy(), members.copy(), np.empty_like(offset), end.copy()
-    ptr = near[0]
+    ptr, fixed = near[0], np.searchsorted(members, len(blocks[3]))
     # Attempts 0..2 sort by area, life and start; each later one moves a failed block of the last attempt to the front.
     for attempt in range(3 + ATTEMPTS):
         # ptr[n] counts each pair twice, and an attempt looks at each about once.
@@ -109,17 +128,17 @@ def _try_other_orders(blocks, near, members, ceiling, least, offset, end, space)
         if attempt < 3:
             for index, block in enumerate(members):  # numba compiles a copy of an array with all of its texts of errors
                 order[index] = block
-            _sort(order, blocks, attempt)
+            _sort(order[fixed:], blocks, attempt)
         else:
-            failed = 0
+            failed = fixed
             # The last attempt left bytes over, so some block in `order` has no end and the search stops in time.
             while trial_end[order[failed]] >= 0:
                 failed += 1
-            # Rotate order[:failed + 1] by one: the failed block goes first, the others keep their order.
+            # Rotate order[fixed:failed + 1] by one: the failed block goes first, the others keep their order.
             block = order[failed]
-            for index in range(failed, 0, -1):
+            for index in range(failed, fixed, -1):
                 order[index] = order[index - 1]
-            order[0] = block
+            order[fixed] = block
         lost = _place(blocks, near, order, False, ceiling, least, trial, trial_end, space)
         if lost < least:
             least = lost
@@ -171,7 +190,7 @@ def _sort(items, blocks, by):
 @kernel(forceinline=True, borrows=True)
 def _key(blocks, item, by):
     """Return the number that `_sort` sorts a block by, the smallest first."""
-    size, first, last = blocks
+    size, first, last, _ = blocks
     life = last[item] - first[item] + 1
     return -life * size[item] if by == 0 else (-life if by == 1 else (first[item] if by == 2 else 0))
 
@@ -182,7 +201,7 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end, space):
 
     With `by_rank` blocks come by rank, so that only those of smaller rank can be in the way.
     """
-    size = blocks[0]
+    size, pin, number = blocks[0], blocks[3], 0
     ptr, middle, other = near
     lost, many = np.int64(0), False
     end[:] = -1
@@ -197,6 +216,16 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end, space):
     # The blocks placed so far have an end; no two of them meet, and each lies below its ceiling.
     for block in order:
         begin, need, moved = np.int64(0), size[block], True
+        if block < len(pin):  # `number` blocks come before it
+            begin = _pinned_offset(blocks, order, number, offset, end)
+            number += 1
+            if begin + need <= ceiling[block]:
+                offset[block], end[block] = begin, begin + need
+            else:
+                lost += need
+            if lost >= enough:
+                return enough
+            continue
         since, until = ptr[block], middle[block] if by_rank else ptr[block + 1]
         # The rest of what is alike finds nothing either, as nothing has changed.
         if refused >= 0 and _alike(blocks, refused, block) and ceiling[refused] == ceiling[block]:
@@ -249,7 +278,7 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end, space):
 @kernel(forceinline=True, borrows=True)
 def _alike(blocks, one, other):
     """Return whether two blocks have the same size and life."""
-    size, first, last = blocks
+    size, first, last, _ = blocks
     return size[one] == size[other] and first[one] == first[other] and last[one] == last[other]
 
 
@@ -287,6 +316,7 @@ def _by_address(near, block, offset, top, rows):
 def _repair(blocks, near, ceiling, block, offset, end, top, space):
     """Place a block at 0 and those around it anew, by size, else by life; return whether all found addresses.
 
+    None is pinned, else nothing is tried.
     If not, `offset` and `end` are as before, and the block has no end. Either way rows around it may be single blocks
     afterwards.
     """
@@ -295,6 +325,9 @@ def _repair(blocks, near, ceiling, block, offset, end, top, space):
     if many > MOST_AROUND:
         return False
     around = space.around[:many]
+    for neighbour in around:
+        if neighbour < len(blocks[3]):
+            return False
     # Attempt 0 goes by rank, that is by falling size, attempt 1 by life. Before each, all around are where they were.
     for attempt in range(2):
         _sort(around, blocks, 1 if attempt else 3)

@@ -61,17 +61,19 @@ class Schedule(NamedTuple):
 
     Attributes:
         item_tensor: uint32[W + R], tensors in the order in which they are granted bytes.
-        item_is_weight: bool[W + R].
+        item_is_weight: bool[W + R], weights that stack at the top of a level, or have to arrive: none where weights are
+            resident and offsets are pinned.
         in_order: whether results come in the order in which they are made, and none takes an operand's place.
         item_ptr: int32[T + 2]; the items before `item_ptr[1]` come before op 0, those in
             `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
         by_rank: uint32[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
-        blocks: their bytes, and first and last op of their lives; int64[N] each.
+        blocks: their bytes, first and last op of their lives, int64[N] each, and pinned offsets, as for `pack_level`.
         near: `neighbours_of` these, unless weights are streamed: then lives depend on the levels.
         crowded: whether so many of them are alive together that `neighbours_of` gives up.
         pairs: results that may take the place of operands.
         tensor_bytes: int64[K].
-        live_start, live_end: int64[K], first and last op that touches the tensor.
+        live_start, live_end: int64[K], first and last op that touches the tensor; all ops for resident weights where
+            offsets are pinned.
         capacity: int64[L], bytes, whole units of the alignment.
         asked_level: int64[K, L], the level that a request for each one begins with, see `roles.asked_levels`.
         next_level: int64[K, L], of the levels that a tensor may lie in the fastest from each one on.
@@ -88,7 +90,7 @@ class Schedule(NamedTuple):
     in_order: bool
     item_ptr: NDArray[np.int32]
     by_rank: NDArray[np.uint32]
-    blocks: tuple[Ints, Ints, Ints]
+    blocks: tuple[Ints, Ints, Ints, Ints]
     near: Near
     crowded: bool
     pairs: Pairs
@@ -114,8 +116,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     "results-before-weights" differ in which come first within an op. "all-weights-first" puts every resident weight
     before any result (streamed weights, which need time to arrive, always keep their turn); "all-results-first" puts
     every result before any weight; "by-size" does so too, with results by falling size and resident weights by the
-    time that a byte of them saves. Results that may not lie in the backing memory come before everything else. Unless
-    `in_place`, every result has bytes of its own.
+    time that a byte of them saves. Results that may not lie in the backing memory come before everything else, first
+    those with a pinned offset. Unless `in_place`, every result has bytes of its own.
     """
     program, costs = task.program, task.costs
     items = np.flatnonzero(program.is_placeable)
@@ -126,18 +128,19 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
     elif order == "all-weights-first" and not task.streams_weights:
         turn = np.where(weight, 0, turn)
     must = task.must_leave[items] & ~weight
-    turn = np.where(must, 0, turn)
+    free, life = task.pinned < 0, _lives(task)
+    turn = np.where(must | (~free[items] & (not task.streams_weights)), 0, turn)
     urgency = np.zeros(len(items))
     if order == "by-size":
         urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
-    sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
+    sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, free[items], turn))
     by_rank, blocks, near, crowded = _ranked(task)
-    pairs = pairs_of(program, by_rank, in_place)
+    pairs = pairs_of(task, by_rank, in_place)
     costs = costs._replace(reserved_bytes=task.kept_bytes)
     return Schedule(
         item_tensor=items[sequence].astype(np.uint32),
-        item_is_weight=weight[sequence],
-        in_order=order != "by-size" and not len(pairs.giver) and len(np.unique(must[~weight])) < 2,
+        item_is_weight=weight[sequence] & (task.streams_weights or free.all()),
+        in_order=order != "by-size" and bool(free.all()) and not len(pairs.giver) and len(np.unique(must[~weight])) < 2,
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
         by_rank=by_rank,
         blocks=blocks,
@@ -145,8 +148,8 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
         crowded=crowded,
         pairs=pairs,
         tensor_bytes=program.tensor_bytes,
-        live_start=program.live_start,
-        live_end=program.live_end,
+        live_start=life[0],
+        live_end=life[1],
         capacity=task.capacities,
         asked_level=asked_levels(task.allowed),
         next_level=next_levels(task.allowed),
@@ -160,16 +163,25 @@ def schedule_of(task: Task, order: Order, in_place: bool = True) -> Schedule:
 
 
 @derived
-def _ranked(task: Task) -> tuple[NDArray[np.uint32], tuple[Ints, Ints, Ints], Near, bool]:
+def _ranked(task: Task) -> tuple[NDArray[np.uint32], tuple[Ints, Ints, Ints, Ints], Near, bool]:
     """Return `by_rank`, `blocks`, `near` and `crowded` of every order's schedule."""
-    program = task.program
-    needs = program.is_placeable & (task.streams_weights | (program.tensor_kind != TensorKind.WEIGHT))
+    program, free, life = task.program, task.pinned < 0, _lives(task)
+    stacked = (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights) & free.all()
+    needs = program.is_placeable & ~stacked
     by_rank = np.flatnonzero(needs)
-    by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
-    first, last = program.live_start[by_rank], program.live_end[by_rank]
+    by_rank = by_rank[np.lexsort((by_rank, life[0][by_rank], -program.tensor_bytes[by_rank], free[by_rank]))]
+    (first, last), pin = life[:, by_rank], task.pinned[by_rank[~free[by_rank]]]
     # Each block meets all that began before it, in whatever order, but those that ended before it began.
     met = np.arange(len(first)) - np.searchsorted(np.sort(last), np.sort(first))
     crowded = bool(met.sum() > MOST_PAIRS)
     listed = not crowded and not task.streams_weights
     near = neighbours_of(first, last, np.full(len(first), listed)) if listed else no_lists(len(first))
-    return by_rank.astype(np.uint32), (program.tensor_bytes[by_rank], first, last), near, crowded
+    return by_rank.astype(np.uint32), (program.tensor_bytes[by_rank], first, last, pin), near, crowded
+
+
+def _lives(task: Task) -> Ints:
+    """Return `live_start` and `live_end` of schedules, int64[2, K]."""
+    program = task.program
+    always = (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights) & (task.pinned >= 0).any()
+    first, last = np.where(always, 0, program.live_start), np.where(always, program.num_ops - 1, program.live_end)
+    return np.stack([first, last])

@@ -178,7 +178,7 @@ def _take_bytes(schedule, space, level, tensor, got, life, size):
 def _find_addresses(schedule, level, space):
     """Give results their offsets, and a lower `level` to those that find none."""
     blocks, near, results, ops = schedule.blocks, schedule.near, schedule.by_rank, len(schedule.use_ptr) - 1
-    size, first, last = blocks
+    size, first, last, _ = blocks
     members, ceiling, end, room, load = space.members, space.ceiling, space.end, space.room, space.load
     # Fastest level first: what finds no address there is a member of a lower level before that is packed.
     for fast in range(len(room)):

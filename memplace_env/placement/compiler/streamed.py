@@ -152,7 +152,7 @@ def _find_addresses(schedule, tensors, offset):
         tensors: the requested levels int64[K], changed here; level, start and links of each, from `_grant`.
         offset: int64[K], filled in.
     """
-    (size, _, last), by_rank, crowded = schedule.blocks, schedule.by_rank, schedule.crowded
+    (size, _, last, pin), by_rank, crowded = schedule.blocks, schedule.by_rank, schedule.crowded
     capacity, reserved_bytes = schedule.capacity, schedule.costs.reserved_bytes
     (requested, level, start, links), in_place = tensors, len(schedule.pairs.giver) > 0
     first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
@@ -173,9 +173,9 @@ def _find_addresses(schedule, tensors, offset):
                 count += 1
         if in_place:
             arrays = ceiling, at, end, space
-            pack_in_place(schedule, (size, first, last), (level, links), got, capacity[got], arrays)
+            pack_in_place(schedule, (size, first, last, pin), (level, links), got, capacity[got], arrays)
         else:
-            pack_level((size, first, last), near, members[:count], ceiling, at, end, space)
+            pack_level((size, first, last, pin), near, members[:count], ceiling, at, end, space)
         for block in members[:count]:
             offset[by_rank[block]] = at[block]
             if end[block] < 0:

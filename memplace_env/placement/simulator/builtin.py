@@ -8,10 +8,10 @@ import numpy as np
 
 from memplace_env._lib.units import PJ, PS
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.machine.costs import CostModel, Costs, OpTimes, costs_of, op_times, resolve_cost_model
+from memplace_env.machine.costs import CostModel, OpTimes, costs_of, op_times, resolve_cost_model
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator.deadline_kernel import add_blocks, run_transfers
+from memplace_env.placement.simulator.deadline_kernel import add_blocks, run_on_ports, run_transfers
 from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
 from memplace_env.placement.simulator_report import Report
 from memplace_env.placement.task import Task
@@ -23,13 +23,13 @@ def time_plan(task: Task, plan: MemoryPlan) -> Report:
 
     An op takes its time by `op_times`. What it leaves of the backing memory's port is free for copies, which share it
     by earliest deadline. A copy that is not done when its last op ends stalls the next one; what remains at the end is
-    the tail. The rules are our own, modelled after XLA's and Intel's cost models: neither paper publishes its own.
+    the tail. Copies between fast memories share the port of the slower one likewise; while an op waits, all ports work.
+    The rules are our own, modelled after XLA's and Intel's cost models: neither paper publishes its own.
     """
     costs, program = task.costs, task.program
     times = op_times(costs, used_by_level(program.use_ptr, plan.use_level, costs.use_ps))
     copies = ordered_copies(task, plan)
-    leftover = times.op_ps - times.port_ps[:, -1]
-    stall, tail, _ = run_transfers(leftover, copies.start, copies.end, copies.demand_ps)
+    stall, tail, _ = copies.run(times)
     return report_of(task, plan, times, stall, int(tail), traffic_bound_ps(task))
 
 
@@ -49,7 +49,7 @@ def report_of(task: Task, plan: MemoryPlan, times: OpTimes, stall_ps: Ints, tail
         bound_by=np.where(binds, times.port_ps.argmax(axis=1), -1).astype(np.int8),
         bytes_moved=_bytes_moved(task, plan),
         peak_bytes=_peak_bytes(task, plan),
-        energy_j=energy_j(_dynamic_pj(costs, plan), latency, task.accelerator),
+        energy_j=energy_j(_dynamic_pj(task, plan), latency, task.accelerator),
         traffic_bound_ps=bound_ps,
         level_names=tuple(level.name for level in task.accelerator.levels),
     )
@@ -91,27 +91,37 @@ class CopyDemands(NamedTuple):
     Attributes:
         transfer: int64[M], number in the plan.
         start, end: int64[M], ops during which the copy may run.
-        demand_ps: int64[M], time of the backing memory's port that it needs.
+        demand_ps: int64[M], time of the port that it needs.
+        port: int64[M], level of the port, that of the slower of both memories.
     """
 
     transfer: Ints
     start: Ints
     end: Ints
     demand_ps: Ints
+    port: Ints
+
+    def run(self, times: OpTimes) -> tuple[Ints, int, Ints]:
+        """Return what `run_transfers` does, for ops that take these times."""
+        leftover, backing = times.op_ps[:, None] - times.port_ps, times.port_ps.shape[1] - 1
+        if (self.port == backing).all():
+            return run_transfers(leftover[:, -1].copy(), self.start, self.end, self.demand_ps)  # type: ignore[no-any-return]
+        return run_on_ports(leftover, self.port, self.start, self.end, self.demand_ps)  # type: ignore[no-any-return]
 
 
 def ordered_copies(task: Task, plan: MemoryPlan) -> CopyDemands:
     """Return the plan's copies, as `run_transfers` takes them."""
-    tensor, source, _, start, end = plan.transfers.T
+    tensor, source, target, start, end = plan.transfers.T
     order = np.lexsort((start, end))
-    demand = np.where(source == task.backing, task.costs.prefetch_ps[tensor], task.costs.writeback_ps[tensor])
-    return CopyDemands(order, start[order], end[order], demand[order])
+    demand = task.copy_ps(tensor, source, target)
+    return CopyDemands(order, start[order], end[order], demand[order], np.maximum(source, target)[order])
 
 
 def backing_port_ps(task: Task, plan: MemoryPlan) -> int:
     """Return for how long a plan's uses and copies keep the backing memory's port busy by the task's cost arrays."""
     times = op_times(task.costs, used_by_level(task.program.use_ptr, plan.use_level, task.costs.use_ps))
-    return int(times.port_ps[:, -1].sum() + ordered_copies(task, plan).demand_ps.sum())
+    copies = ordered_copies(task, plan)
+    return int(times.port_ps[:, -1].sum() + copies.demand_ps[copies.port == task.backing].sum())
 
 
 def energy_j(dynamic_pj: int, latency_ps: int, accelerator: Accelerator) -> float:
@@ -119,10 +129,10 @@ def energy_j(dynamic_pj: int, latency_ps: int, accelerator: Accelerator) -> floa
     return dynamic_pj * PJ + accelerator.static_power_w * latency_ps * PS
 
 
-def _dynamic_pj(costs: Costs, plan: MemoryPlan) -> int:
+def _dynamic_pj(task: Task, plan: MemoryPlan) -> int:
+    costs = task.costs
     uses = np.take_along_axis(costs.use_pj, plan.use_level.astype(np.int64)[:, None], axis=1).sum()
-    tensor, source, target = plan.transfers[:, :3].T
-    return int(costs.compute_pj.sum() + uses + costs.copy_pj[tensor, np.minimum(source, target)].sum())
+    return int(costs.compute_pj.sum() + uses + task.copy_pj(*plan.transfers[:, :3].T).sum())
 
 
 def _bytes_moved(task: Task, plan: MemoryPlan) -> Ints:
@@ -141,7 +151,7 @@ def _peak_bytes(task: Task, plan: MemoryPlan) -> Ints:
     add_blocks(change, plan.allocations, program.tensor_bytes)
     served = np.zeros(program.num_tensors, dtype=bool)
     served[program.use_tensor[plan.use_level == task.backing]] = True
-    served[plan.transfers[:, 0]] = True
+    served[plan.transfers[(plan.transfers[:, 1:3] == task.backing).any(axis=1), 0]] = True
     result = (program.producer >= 0) & served
     np.add.at(change[:, -1], program.live_start[result], program.tensor_bytes[result])
     np.add.at(change[:, -1], program.live_end[result] + 1, -program.tensor_bytes[result])

@@ -69,6 +69,47 @@ def run_transfers(leftover_ps, start, end, demand_ps):
 
 
 @kernel
+def run_on_ports(leftover_ps, port, start, end, demand_ps):
+    """Play copies as `run_transfers` does where each takes the time of a port of its own.
+
+    All ports work while an op waits for one of them, so that a stall lasts as long as the port with most to finish.
+
+    Args:
+        leftover_ps: int64[T, L], time that each op leaves of each port.
+        port, start, end, demand_ps: int64[M], of the copies.
+
+    Returns:
+        As `run_transfers`; stretches in order of time at each port.
+    """
+    (ops, ports), copies, left = leftover_ps.shape, len(demand_ps), demand_ps.copy()
+    wait, free = np.zeros(ops + 1, dtype=np.int64), np.empty(ports, dtype=np.int64)
+    # Each stretch ends a copy or uses up a port's time in a slot.
+    served, count = np.empty((copies + ports * (2 * ops + 1), 3), dtype=np.int64), 0
+    # Slot 2t is the wait before op t, 2t + 1 op t itself, 2T the tail.
+    for slot in range(2 * ops + 1):
+        op = slot // 2
+        if slot % 2:
+            for level in range(ports):
+                free[level] = leftover_ps[op, level]
+        else:
+            free[:] = 0
+            for copy in range(copies):
+                if end[copy] < op or op == ops:
+                    free[port[copy]] += left[copy]
+            wait[op] = free.max()
+            free[:] = wait[op]
+        # Copies come by deadline, and those begun have their port's time in this order.
+        for copy in range(copies):
+            done = min(free[port[copy]], left[copy])
+            if done > 0 and (start[copy] < op + slot % 2 or op == ops):
+                served[count, 0], served[count, 1], served[count, 2] = copy, slot, done
+                count += 1
+                free[port[copy]] -= done
+                left[copy] -= done
+    return wait[:ops], wait[ops], served[:count]
+
+
+@kernel
 def add_blocks(change, allocations, tensor_bytes):
     """Add a plan's blocks to int64[T + 2, L], by how much the bytes in blocks change at each op and level."""
     for row in range(len(allocations)):

@@ -86,7 +86,7 @@ def broken_blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
 
 
 def broken_roles(task: Task, plan: MemoryPlan) -> list[Violation]:
-    """Return violations of `alignment` and `role`, see `violations`; `MOST` of each at most."""
+    """Return violations of `alignment`, `pin` and `role`, see `violations`; `MOST` of each at most."""
     program, levels = task.program, task.accelerator.levels
     tensor, level, offset = plan.allocations.T[:3]
     broken = [
@@ -96,6 +96,14 @@ def broken_roles(task: Task, plan: MemoryPlan) -> list[Violation]:
             f"multiple of {program.alignment}.",
         )
         for row in np.flatnonzero(offset % program.alignment)[:MOST]
+    ]
+    broken += [
+        Violation(
+            "pin",
+            f"the block of {named(program, tensor[row])} in {levels[level[row]].name} begins at byte {offset[row]}, "
+            f"but is pinned to byte {task.pinned[tensor[row]]}.",
+        )
+        for row in np.flatnonzero((task.pinned[tensor] >= 0) & (offset != task.pinned[tensor]))[:MOST]
     ]
     copied, target = plan.transfers.T[[0, 2]]
     behind = np.union1d(program.use_tensor[plan.use_level == task.backing], copied[target == task.backing])

@@ -22,15 +22,17 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that does
     not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
-    `alignment` (a block begins elsewhere than at a multiple of the program's), `role` (a block, a write-back, or a
-    use that no block serves, in or to a memory that may not hold the tensor, see `Task.allowed`), `overlap` (two
-    blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`,
-    `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not hold the
-    data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block
-    begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
-    output takes, or from a block that a result takes, still runs when that is made), `backing` (the backing memory
-    has no room for what it holds at once, see `backing_offsets`). Problems of the first three kinds hide the others,
-    a thousand of blocks those of copies, and all others the last.
+    `alignment` (a block begins elsewhere than at a multiple of the program's), `pin` (elsewhere than at the byte that
+    its tensor is pinned to), `role` (a block, a write-back, or a use that no block serves, in or to a memory that may
+    not hold the tensor, see `Task.allowed`), `overlap` (two blocks share bytes at some time), `duplicate` (two blocks
+    of one tensor in one level at once), `prefetch`, `write-back` (a copy without a block, or of data not there yet),
+    `copy` (one between fast memories without a block; that runs during an op that uses the tensor; or of data not there
+    at the use before), `use` (served by a level that does not hold the data; without a prefetch, the block of a
+    resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op), `output` (not in the
+    backing memory at the end), `alias` (a copy of a tensor whose place an output takes, or from a block that a result
+    takes, still runs when that is made), `backing` (the backing memory has no room for what it holds at once, see
+    `backing_offsets`). Problems of the first three kinds hide the others, a thousand of blocks those of copies, and all
+    others the last.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     Blocks of an operand and a result may share theirs at one op as `MemoryPlan.handed_over` says.
@@ -108,8 +110,9 @@ def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
         demand(0 <= start <= end <= ops, f"allocation {row} lasts {start}..{end}, outside 0..{ops} or backwards.")
     for row, (tensor, source, target, start, end) in enumerate(plan.transfers.tolist()):
         demand(0 <= tensor < program.num_tensors, f"transfer {row} is of tensor {tensor}, which does not exist.")
+        low, high = sorted((source, target))
         demand(
-            0 <= min(source, target) < backing == max(source, target),
+            0 <= low < high <= backing and (high == backing or task.fast_copies),
             f"transfer {row} goes from level {source} to {target}; one end must be the backing memory ({backing}).",
         )
         demand(0 <= start <= end <= ops, f"transfer {row} runs in {start}..{end}, outside 0..{ops} or backwards.")
@@ -119,10 +122,11 @@ def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
 def _amounts(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Return violations by copies that together take, move or cost more than the simulator counts: 2**60 units."""
     costs, (tensor, source, target) = task.costs, plan.transfers[:, :3].T
+    between = task.copy_ps(tensor, source, target)
     amounts = {
-        "take": np.maximum(costs.prefetch_ps, costs.writeback_ps)[tensor],
+        "take": np.maximum(costs.prefetch_ps[tensor], np.maximum(costs.writeback_ps[tensor], between)),
         "move": task.program.tensor_bytes[tensor],
-        "cost": costs.copy_pj[tensor, np.minimum(source, target)],
+        "cost": task.copy_pj(tensor, source, target),
     }
     return [
         Violation("range", f"its {len(tensor)} transfers {verb} more than the simulator counts.")
@@ -145,13 +149,13 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
 
     backing_ready = np.where(is_result, np.where(result_level == backing, program.producer + 1, NEVER), 0)
     tensor, level, _, start, end = plan.allocations.T
-    block_ready = np.full(len(tensor), NEVER)
+    block_ready, moved = np.full(len(tensor), NEVER), np.zeros(len(tensor), dtype=np.bool_)
     produced = is_result[tensor] & (level == result_level[tensor]) & (start == program.producer[tensor])
     block_ready[produced] = start[produced]
     block_ready[task.resident_blocks(plan)] = 0
 
     rows = plan.block_rows() if len(plan.transfers) else {}
-    starts, ends = start.tolist(), end.tolist()
+    starts, ends, always = start.tolist(), end.tolist(), task.resident_blocks(plan)
     # Readiness only falls, to one of at most T + 1 values, so that this ends. Only the last pass's violations count: in
     # an earlier one a copy may lack data that another copy makes ready.
     changed = True
@@ -164,11 +168,22 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
             blocks = [block for block in mine if starts[block] <= covers[0] and ends[block] >= covers[1]]
             rule = "prefetch" if prefetch else "write-back"
             wrong = ""
-            if len(blocks) == 0:
+            if max(source, target) < backing:
+                rule, op = "copy", program.use_op[program.use_tensor == copied]
+                used = int(op[op < first].max(initial=-1))
+                into = [row for row in rows.get((copied, target), ()) if starts[row] <= first and ends[row] > last]
+                read = [row for row in rows.get((copied, source), ()) if ends[row] >= last]
+                if not into or ((op >= first) & (op <= last)).any():
+                    wrong = f"has no block that covers ops {first}..{last + 1}, or an op among them uses the tensor."
+                elif not any(always[row] or block_ready[row] <= used for row in read):
+                    wrong = f"reads no block that holds the tensor from op {used}, which uses it before."
+                elif block_ready[into[0]] > last + 1:
+                    block_ready[into[0]], moved[into[0]], changed = last + 1, True, True
+            elif len(blocks) == 0:
                 wrong = f"has no block that covers ops {covers[0]}..{covers[1]}."
             elif prefetch and backing_ready[copied] > first:
                 wrong = f"starts at op {first}, before the backing memory has the data."
-            elif not prefetch and min(block_ready[block] for block in blocks) > first - 1:
+            elif not prefetch and (moved[blocks[0]] or min(block_ready[block] for block in blocks) > first - 1):
                 wrong = f"starts at op {first}, before its block has the data."
             elif prefetch and block_ready[blocks[0]] > last + 1:
                 block_ready[blocks[0]], changed = last + 1, True

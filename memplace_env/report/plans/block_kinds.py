@@ -41,7 +41,7 @@ _MADE = {
 
 def arrivals(task: Task, plan: MemoryPlan) -> Ints:
     """Return int64[A], the last op of the prefetch's window for each block that one fills, -1 for other blocks."""
-    fills = plan.prefetch_windows()
+    fills = plan.copy_windows(task.backing)
     arrived = np.full(len(plan.allocations), -1, dtype=np.int64)
     for block, (tensor, level, _, start, end) in enumerate(plan.allocations.tolist()):
         windows = fills.get((tensor, level), ())

@@ -131,18 +131,20 @@ def timeline_of(task: Task, evaluated: EvaluatedPlan) -> Timeline:
         rows = np.flatnonzero((spans.kind == COPY) & (spans.end > spans.begin))
         found = np.stack([spans.number[rows], spans.begin[rows], spans.end[rows]], axis=1)
         return Timeline(op_begin, tuple(Service(*served) for served in found.tolist()))
-    own = report.port_ps[:, task.backing]
-    # The port is free for copies in 2T + 1 slots: 2t is the stall before op t, 2t + 1 the rest of op t, 2T the tail.
+    copies, stretches = ordered_copies(task, evaluated.plan), list[Service]()
+    # A port is free for copies in 2T + 1 slots: 2t is the stall before op t, 2t + 1 the rest of op t, 2T the tail.
     # As stalls are slots too, no copy may force another: all are due at the end.
-    rest = np.maximum(report.op_time_ps - own, 0)
-    free = np.append(np.stack([report.stall_ps, rest], axis=1), report.tail_ps)
-    begin = np.append(np.stack([op_begin[:-1] - report.stall_ps, op_begin[:-1] + own], axis=1), op_begin[-1])
-    copies = ordered_copies(task, evaluated.plan)
-    first = np.minimum(2 * copies.start + 1, 2 * ops)
-    _, _, served = run_transfers(free, first, np.full_like(first, 2 * ops), copies.demand_ps)
-    copy, slot, time = served[served[:, 1] % 2 == 1].T  # even numbers: no slot had the time
-    slot = slot // 2
-    before = np.cumsum(time) - time
-    start = begin[slot] + before - before[np.searchsorted(slot, slot)]
-    stretches = np.stack([copies.transfer[copy], start, start + time], axis=1)
-    return Timeline(op_begin, tuple(Service(*stretch) for stretch in stretches.tolist()))
+    for port in np.unique(copies.port).tolist():
+        own, mine = report.port_ps[:, port], copies.port == port
+        rest = np.maximum(report.op_time_ps - own, 0)
+        free = np.append(np.stack([report.stall_ps, rest], axis=1), report.tail_ps)
+        begin = np.append(np.stack([op_begin[:-1] - report.stall_ps, op_begin[:-1] + own], axis=1), op_begin[-1])
+        first = np.minimum(2 * copies.start[mine] + 1, 2 * ops)
+        _, _, served = run_transfers(free, first, np.full_like(first, 2 * ops), copies.demand_ps[mine])
+        copy, slot, time = served[served[:, 1] % 2 == 1].T  # even numbers: no slot had the time
+        slot = slot // 2
+        before = np.cumsum(time) - time
+        start = begin[slot] + before - before[np.searchsorted(slot, slot)]
+        found = np.stack([copies.transfer[mine][copy], start, start + time], axis=1)
+        stretches += [Service(*stretch) for stretch in found.tolist()]
+    return Timeline(op_begin, tuple(stretches))

@@ -146,8 +146,9 @@ def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterato
     joint = _joint(program, transfers)
     for copies, begin, end in _stretches(timeline, joint if program.slices else None):
         tensor, source, target, first, last = joint[copies[0]]
+        near = "write-back" if target == task.backing else "copy"
         yield _slice(
-            f"{'prefetch' if source == task.backing else 'write-back'} {program.whole.tensor_name[tensor]}",
+            f"{'prefetch' if source == task.backing else near} {program.whole.tensor_name[tensor]}",
             "copy",
             thread,
             begin,

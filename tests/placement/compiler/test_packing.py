@@ -44,7 +44,7 @@ def pack_all(blocks, ceiling, near):
     size, first, _ = blocks
     offset, end = np.zeros_like(size), np.empty_like(size)
     members, space = np.arange(len(first), dtype=np.uint32), packing.packing_space(len(first))
-    lost = packing.pack_level(blocks, near, members, ceiling, offset, end, space)
+    lost = packing.pack_level((*blocks, size[:0]), near, members, ceiling, offset, end, space)
     assert lost == size[end < 0].sum()
     return {int(block): int(offset[block]) for block in np.flatnonzero(end >= 0)}
 

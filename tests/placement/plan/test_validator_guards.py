@@ -16,7 +16,7 @@ from memplace_env.placement.validation import block_rules, validator
 from memplace_env.placement.validation.block_rules import MOST
 from tests.by_hand import machine
 from tests.mutation import decides, noted, unnoticed, with_limits
-from tests.placement.plan import test_validate, test_validate_alias, test_validate_in_place
+from tests.placement.plan import test_validate, test_validate_alias, test_validate_copies, test_validate_in_place
 from tests.placement.plan.test_validate import GOOD, TASK, reserving, with_block, with_copy
 from tests.placement.plan.test_validate_in_place import chain
 from tests.program.test_alias import X, update
@@ -50,6 +50,7 @@ SAME = (
     ),
     *(f"if index and tops[index - 1] > low or {rest}" for rest in LOOSER),
     *("if block_ready[blocks[0]] > last + 1:", "if backing_ready[copied] > last + 1:"),
+    *("used = int(op[op <", "if block_ready[into[0]] > last + 1"),
 )
 """Short cuts, whose findings others look at again; and what follows from another condition."""
 
@@ -61,6 +62,10 @@ def hostile():
     for marked, task in (own, aliases):
         (table,) = [mark.args[1] for mark in marked.pytestmark if mark.name == "parametrize"]
         yield from ((task, row[0]) for row in table)
+    yield from ((test_validate_copies.TASK, test_validate_copies.plan(**row[0])) for row in test_validate_copies.WRONG)
+    pinned = replace(TASK, settings={"pins": {"a": "fast@40"}})
+    yield from ((pinned, with_block("a", offset=offset)) for offset in (39, 40, 41))
+    yield replace(TASK, settings={"pins": {"w": "fast@0"}}), with_block("w", offset=1)
     yield TASK, GOOD
     yield TASK, None
     yield TASK, replace(GOOD, program_sha256="0")
@@ -141,6 +146,7 @@ def sound():
         yield first, first.make_plan(backing, np.empty((0, 5), dtype=np.int64), np.array([[X, 0, 1, 2, 3]]))
         yield test_validate_alias.TASK, test_validate_alias.GOOD
         yield test_validate_alias.TASK, LATE
+        yield test_validate_copies.TASK, test_validate_copies.plan()
 
 
 def disturbed():
@@ -163,8 +169,11 @@ def verdict(task, plan):
     """Return a case: what a validator says of a plan."""
 
     def ask(module: types.ModuleType) -> str:
-        check = module.violations if hasattr(module, "violations") else module.broken_blocks
-        return str([violation.message for violation in check(task, plan)])
+        if hasattr(module, "violations"):
+            found = module.violations(task, plan)
+        else:
+            found = module.broken_blocks(task, plan) + module.broken_roles(task, plan)
+        return str([violation.message for violation in found])
 
     return noted(ask)
 
@@ -176,7 +185,7 @@ def every_use(task: Task, *_: object) -> NDArray[np.bool_]:
 
 def test_every_rule_of_the_validator_is_noticed_when_it_is_missing():
     for task, plan in (*in_place(), *disturbed()):
-        if (task.program.alias_of < 0).all():  # the reference knows no aliases
+        if (task.program.alias_of < 0).all() and not task.fast_copies:  # the reference knows neither
             assert can_run(task, plan) == (not validator.violations(task, plan))
     cases = [verdict(task, plan) for task, plan in (*hostile(), *in_place(), *disturbed())]
     cases += [with_limits(case, _suspect_uses=every_use) for case in cases]

@@ -18,6 +18,9 @@ def add_blocks(draft: Draft, level: int) -> None:
     rows.add(row, here[operand])
     rows.add(row, stay[operand], -1)
     rows.add(row, draft.copied(operand, level, op[operand] - 1), -1)
+    for source in draft.sources:
+        rows.add(row, draft.moved(operand, level, source, op[operand] - 1), -1)
+        _add_moves(draft, level, source)
     # A block stays only if it was there at the use before.
     staying = np.flatnonzero(stay >= 0)
     row = rows.new(len(staying))
@@ -49,6 +52,17 @@ def add_blocks(draft: Draft, level: int) -> None:
     row = rows.new(len(sent), 0, np.where(output, 0, np.inf))
     rows.add(row, here[uses.first[sent]])
     rows.add(row, columns.sent[sent, level] + length - 1, -1)
+
+
+def _add_moves(draft: Draft, level: int, source: int) -> None:
+    """Add rows: a copy between fast levels reads a block that is there at the use before, or a resident weight's."""
+    use = np.flatnonzero(draft.columns.moved[:, level, source] >= 0)
+    op, before = draft.program.use_op[use], draft.uses.before[use]
+    _rising(draft, draft.columns.moved[use, level, source], op - draft.columns.since[use])
+    row = draft.rows.new(len(use))
+    draft.rows.add(row, np.where(before >= 0, draft.columns.here[before, source], -1))
+    draft.rows.add(row, draft.columns.resident[draft.program.use_tensor[use], source])
+    draft.rows.add(row, draft.moved(use, level, source, op - 1), -1)
 
 
 def _rising(draft: Draft, first: Ints, length: Ints) -> None:

@@ -67,6 +67,9 @@ class Columns(NamedTuple):
             by the end of op window[u] + i; the last is that of the op before the use.
         early: int64[U, F], the share of the copy that is done before op window[u].
         window: int64[U], see above.
+        moved: int64[U, F, F], the first column of a copy for the use from another fast level, the last index, from op
+            since[u] on, which follows the use before.
+        since: int64[U], see above.
         sent: int64[K, F], likewise the first column of the write-back, from op valid[k] to sent_by[k].
         touches: int64[T, L], whether the op uses the level, where that costs latency.
         time: int64[T+1], time of each op and of the wait behind it, and of the tail.
@@ -84,6 +87,8 @@ class Columns(NamedTuple):
     copied: Ints
     early: Ints
     window: Ints
+    moved: Ints
+    since: Ints
     sent: Ints
     touches: Ints
     time: Ints
@@ -109,7 +114,10 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     result = program.use_is_result[:, None]
     stays = can[tensor] & (uses.before >= 0)[:, None]
     copies = can[tensor] & ~result & (uses.valid[tensor] < op)[:, None]
-    here = np.where(result, can[tensor], stays | copies)
+    behind = np.where(uses.before >= 0, op[uses.before] + 1, 0)
+    moves = can[tensor][:, :, None] & (stays | resident[tensor])[:, None, :] & (behind < op)[:, None, None]
+    moves &= ~np.eye(backing, dtype=bool) & task.fast_copies
+    here = np.where(result, can[tensor], stays | copies | moves.any(axis=2))
     # Being served from a block costs no latency if ports are serial, no level has a latency, weights are streamed, and
     # the one fast level takes no longer than the backing memory: then `fast` shares the column of `here`.
     cheap = costs.serial and backing == 1 and task.streams_weights and not costs.latency_ps.any()
@@ -133,6 +141,7 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         (np.ones(program.num_ops + 1, dtype=bool), 1, time),
         (np.full(program.num_ops, early.any()), 1, time[:-1]),
         (np.full(program.num_ops, early.any()), 1, time[:-1]),
+        (moves, (op - behind)[:, None, None], behind[:, None, None]),
     ]
     total, first, ops = 0, list[Ints](), list[Ints]()
     for wanted, lengths, begin in parts:
@@ -142,6 +151,6 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         since = np.broadcast_to(begin, wanted.shape) - (ends - taken)
         ops.append(np.repeat(since.ravel(), taken.ravel()) + np.arange(total, total + taken.sum()))
         total += int(taken.sum())
-    resident_, here_, apart_, stay_, copied_, early_, *others = first
+    resident_, here_, apart_, stay_, copied_, early_, *others, moved_ = first
     uses_columns = [resident_, here_, np.where(apart_ >= 0, apart_, here_), stay_, copied_, early_]
-    return Columns._make([*uses_columns, window, *others, np.concatenate(ops), total])
+    return Columns._make([*uses_columns, window, moved_, behind, *others, np.concatenate(ops), total])

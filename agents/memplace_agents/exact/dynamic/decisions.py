@@ -83,7 +83,7 @@ def _block_at(task: Task, plan: MemoryPlan) -> Ints:
     """Return the allocation that holds the data of each use in each fast level, int64[U, F]; -1 for none."""
     program, backing = task.program, task.backing
     block = np.full((program.num_uses, backing), -1)
-    copies = plan.prefetch_windows()
+    copies = plan.copy_windows(backing)
     order = np.argsort(program.use_tensor, kind="stable")
     ends = np.searchsorted(program.use_tensor[order], np.arange(program.num_tensors + 1))
     for row, (tensor, level, _, start, end) in enumerate(plan.allocations.tolist()):

@@ -63,7 +63,8 @@ class Detail:
     """Sets of (use or tensor, level, op), each of which adds a binary column, and of rows.
 
     Attributes:
-        copies: ops in which a copy that has started holds its whole block.
+        copies: ops in which a copy that has started holds its whole block; of copies from fast level s with F (1 + s)
+            more as the level.
         sends: ops in which a write-back that has not ended holds its whole block.
         waits: (tensor, op), ops in which no copy may run before the write-back has ended, at any level.
         ahead: (use, ops), copies that are followed for longer than `horizon`.

@@ -24,7 +24,7 @@ class Draft:
         task, program, costs: the problem; costs are those without penalties, see `roles`.
         detail: parts that are modelled by integers.
         uses, columns: times of the tensors, and the columns of the decisions.
-        levels: the fast levels.
+        levels: the fast levels; `sources`: those from which tensors are copied to others.
         rows: rows so far.
         op: the op of each column so far, see `Columns.op`, in parts.
         weighed: the row of each entry of `Detail.weighed` so far.
@@ -39,6 +39,7 @@ class Draft:
         self.program, self.costs = task.program, without_penalties(task.costs, task.program, task.allowed)
         self.columns = number_columns(task, self.uses, detail.window(task, self.uses))
         self.levels, self.rows = range(task.backing), RowBuilder()
+        self.sources = range(task.backing * task.fast_copies)
         self.total, self.op = self.columns.total, [self.columns.op]
         self.weighed: dict[WeighedRow, int] = {}
         self.switches: list[int] = []
@@ -73,6 +74,17 @@ class Draft:
         """Return the columns of the share of copies that is done by the end of these ops, -1 before their window."""
         first, begin = self.columns.copied[use, level], self.columns.window[use]
         return np.where((first >= 0) & (op >= begin), first + op - begin, -1)
+
+    def moved(self, use: Ints, level: int, source: int, op: Ints) -> Ints:
+        """Return the columns of the share of copies from a fast level that is done then, -1 before the use before."""
+        first, begin = self.columns.moved[use, level, source], self.columns.since[use]
+        return np.where((first >= 0) & (op >= begin), first + op - begin, -1)
+
+    def last_moves(self) -> Ints:
+        """Return the columns that say whether a tensor is copied from one fast level to another, int64[N]."""
+        use, level, source = np.nonzero(self.columns.moved >= 0)
+        last: Ints = self.columns.moved[use, level, source] + (self.program.use_op - self.columns.since)[use] - 1
+        return last
 
     def sent(self, tensor: Ints, level: int, op: Ints) -> Ints:
         """Return the columns of the share of write-backs that is done by the end of these ops, -1 for nothing yet."""

@@ -4,6 +4,10 @@ Time is cut into ops. With the columns of `columns.Columns`, u_0 < u_1 < ... the
 anything does), in each fast level l:
 
     a block       here[u] = stay[u] + copied[u] at the end of the op before u,   stay[u_i] <= here[u_{i-1}]
+    moves         where copies go between fast levels, too: here[u] = stay[u] + copied[u] + moved[u] from every other
+                  fast level l', with moved[u_i] <= here[u_{i-1}] there, or the weight is resident there; from the op
+                  behind u_{i-1} on, in the port of the slower level; the block there stays as long as anything is to be
+                  copied
     its use       is served from one level at most, which has a block; from the backing memory if from none; from one
                   where the backing memory may not hold the tensor
     its data      sent at the end <= here[u_0], equal for graph outputs; a result that is made in a fast level is in the
@@ -72,10 +76,20 @@ class DynamicModel(NamedTuple):
         """int64[N], the columns of results that take an operand's place."""
         return np.concatenate([occupants.given[:, 3] for occupants in self.occupants])
 
-    def copying(self, use: int, level: int) -> slice:
-        """Return the columns of the copy for a use, which must have one."""
-        first = self.columns.copied[use, level]
-        return slice(first, first + self.task.program.use_op[use] - self.columns.window[use])
+    def copying(self, use: int, level: int, source: int = -1) -> slice:
+        """Return the columns of the copy for a use, which must have one, from a fast level, else -1."""
+        columns = self.columns
+        first = columns.copied[use, level] if source < 0 else columns.moved[use, level, source]
+        return slice(
+            first, first + self.task.program.use_op[use] - (columns.window if source < 0 else columns.since)[use]
+        )
+
+    def copies(self) -> list[tuple[int, int, int]]:
+        """Return what `copying` takes for each copy that may be."""
+        near, far = np.argwhere(self.columns.moved >= 0), np.argwhere(self.columns.copied >= 0)
+        return [(use, level, -1) for use, level in far.tolist()] + [
+            (use, level, source) for use, level, source in near.tolist()
+        ]
 
     def sending(self, tensor: int, level: int) -> slice:
         """Return the columns of a tensor's write-back, which must have one."""
@@ -111,7 +125,7 @@ def build(task: Task, detail: Detail = Detail()) -> DynamicModel:  # noqa: B008
     binary = np.zeros(total, dtype=bool)
     for part in (columns.resident, columns.here, columns.fast, columns.stay):
         binary[part[part >= 0]] = True
-    binary[draft.switches] = True
+    binary[draft.switches] = binary[draft.last_moves()] = True
     program = LinearProgram(cost, lower, upper, binary, *draft.rows.matrix(total))
     return DynamicModel(
         task, draft.uses, columns, program, draft.unit, detail, occupants, np.concatenate(draft.op), draft.weighed

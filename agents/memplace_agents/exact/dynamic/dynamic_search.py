@@ -147,6 +147,8 @@ class Search:
                 if clock.up:
                     break
                 continue
+            if schedule.repeats:
+                break
             offset, conflicts, _ = pack_chains(self.task, schedule.blocks, clock, explain=False)
             if not conflicts:
                 self._keep(Decisions.of_values(model, values), schedule.plan(self.task, offset))

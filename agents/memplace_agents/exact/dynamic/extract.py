@@ -34,6 +34,13 @@ class DynamicSchedule(NamedTuple):
     blocks: Ints
     transfers: Ints
 
+    @property
+    def repeats(self) -> bool:
+        """True if a tensor has two blocks of a level at once, one of them the source of a copy."""
+        tensor, level, first, last = self.blocks[np.lexsort(self.blocks[:, [2, 1, 0]].T)].T
+        same = (np.diff(tensor) == 0) & (np.diff(level) == 0)
+        return bool((same & (first[1:] <= last[:-1])).any())
+
     def plan(self, task: Task, offset: Ints) -> MemoryPlan:
         """Return the plan with these offsets of its blocks, int64[A]."""
         return task.make_plan(self.use_level, np.insert(self.blocks, 2, offset, axis=1), self.transfers)
@@ -61,8 +68,8 @@ def settled(model: DynamicModel, program: LinearProgram, values: Floats, clock: 
     # makes copies late and a negative one makes write-backs early. Each weighs as much as its block.
     size = model.task.program.tensor_bytes / model.task.program.tensor_bytes.max()
     room = np.zeros(len(program.cost))
-    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
-        room[model.copying(use, level)] = size[model.task.program.use_tensor[use]]
+    for use, level, source in model.copies():
+        room[model.copying(use, level, source)] = size[model.task.program.use_tensor[use]]
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         room[model.sending(tensor, level)] = -size[tensor]
         if not needed[tensor]:
@@ -92,19 +99,29 @@ def read_schedule(model: DynamicModel, values: Floats) -> DynamicSchedule:
             since = model.uses.valid[tensor]
             sent[tensor, level] = int(since + (share >= 1 - FEASIBLE).argmax())
             transfers.append([tensor, level, backing, int(since + (share > FEASIBLE).argmax()), sent[tensor, level]])
+    # Until the end of a copy to another fast level a block stays behind its last use.
+    moves, kept = dict[tuple[int, int], tuple[int, int]](), dict[tuple[int, int], int]()
+    for use, level, source in model.copies():
+        share = values[model.copying(use, level, source)]
+        if source >= 0 and share[-1] > 0.5:
+            end = int(model.columns.since[use] + (share >= 1 - FEASIBLE).argmax())
+            moves[use, level], key = (source, end), (int(model.uses.before[use]), source)
+            kept[key] = max(end, kept.get(key, 0))
     for use, level in np.argwhere(decisions.here & ~decisions.stay).tolist():
         tensor, op = int(program.use_tensor[use]), int(program.use_op[use])
         start, end = op, -1
         if program.use_is_result[use]:
             end = sent.get((tensor, level), -1)
         else:
-            start = int(model.columns.window[use] + (values[model.copying(use, level)] > FEASIBLE).argmax())
-            transfers.append([tensor, backing, level, start, op - 1])
+            source, done = moves.get((use, level), (-1, op - 1))
+            begin = int((model.columns.window if source < 0 else model.columns.since)[use])
+            start = begin + int((values[model.copying(use, level, source)] > FEASIBLE).argmax())
+            transfers.append([tensor, source if source >= 0 else backing, level, start, done])
         # The block stays until the last use in a row at which it stayed since the one before.
         last = use
         while (after := model.uses.after[last]) >= 0 and decisions.stay[after, level]:
             last = int(after)
-        blocks.append([tensor, level, start, max(end, int(program.use_op[last]))])
+        blocks.append([tensor, level, start, max(end, int(program.use_op[last]), kept.get((last, level), 0))])
     transfers.sort(key=lambda copy: (copy[3], copy[4]))
     return DynamicSchedule(
         use_level, np.array(blocks, np.int64).reshape(-1, 4), np.array(transfers, np.int64).reshape(-1, 5)
@@ -121,10 +138,11 @@ def _overfull(model: DynamicModel, values: Floats, schedule: DynamicSchedule) ->
     copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
     blocks = joined(model.task, schedule.blocks, heads(model.task, schedule.blocks, needed=False))
     over = np.array([_overfull_ops(model, blocks, level) for level in range(model.task.backing)])
-    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
-        share, begin = values[model.copying(use, level)], int(model.columns.window[use])
-        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin : begin + len(share)]
-        copies.update((use, level, begin + step) for step in np.flatnonzero(shares).tolist())
+    for use, level, source in model.copies():
+        share, end = values[model.copying(use, level, source)], int(model.task.program.use_op[use])
+        begin, key = end - len(share), level + model.task.backing * (1 + source)
+        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin:end]
+        copies.update((use, key, begin + step) for step in np.flatnonzero(shares).tolist())
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         share, begin = values[model.sending(tensor, level)], int(model.uses.valid[tensor])
         before = share[:-1]
@@ -146,7 +164,7 @@ def _overfull_ops(model: DynamicModel, blocks: Ints, level: int) -> Ints:
 def _too_early(model: DynamicModel, schedule: DynamicSchedule) -> Detail:
     """Return the ops in which copies of a result run before its write-back has ended."""
     backing = model.task.backing
-    ends = {tensor: end for tensor, source, _, _, end in schedule.transfers.tolist() if source < backing}
+    ends = {tensor: end for tensor, _, target, _, end in schedule.transfers.tolist() if target == backing}
     waits = {
         (tensor, op)
         for tensor, source, _, start, _ in schedule.transfers.tolist()

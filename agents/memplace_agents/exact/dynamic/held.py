@@ -24,7 +24,7 @@ def hold(draft: Draft) -> Ints:
     kind = program.tensor_kind[program.use_tensor]
     moved = (kind == TensorKind.WEIGHT) | (kind == TensorKind.ACTIVATION)
     first = uses.first[program.use_tensor]
-    zero = [columns.sent[columns.sent >= 0]]
+    zero = [columns.sent[columns.sent >= 0], draft.last_moves()]
     for level in draft.levels:
         here, fast = columns.here[:, level], columns.fast[:, level]
         zero.append(here[(here >= 0) & ~moved])

@@ -11,7 +11,6 @@ from memplace_env.machine.costs import op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import ordered_copies
-from memplace_env.placement.simulator.deadline_kernel import run_transfers
 from memplace_env.placement.task import Task
 
 PASSES = 3
@@ -38,7 +37,7 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
     values[columns.time] = copies.time_ps / model.unit_ps
     begins = decisions.here & ~decisions.stay
     for transfer, (tensor, source, target, _, end) in enumerate(plan.transfers.tolist()):
-        if source < task.backing:
+        if target == task.backing:
             if columns.sent[tensor, source] >= 0:
                 first, last = model.uses.valid[tensor], model.uses.sent_by[tensor]
                 values[model.sending(tensor, source)] = copies.shares(transfer, first, last)
@@ -47,9 +46,10 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
         use = int(model.uses.first[tensor])
         while use >= 0 and not (begins[use, target] and task.program.use_op[use] > end):
             use = int(model.uses.after[use])
-        if use >= 0 and columns.copied[use, target] >= 0:
-            first, last = columns.window[use], task.program.use_op[use] - 1
-            values[model.copying(use, target)] = copies.shares(transfer, first, last)
+        near = source if source < task.backing else -1
+        if use >= 0 and (columns.copied[use, target] if near < 0 else columns.moved[use, target, near]) >= 0:
+            first, last = (columns.window if near < 0 else columns.since)[use], task.program.use_op[use] - 1
+            values[model.copying(use, target, near)] = copies.shares(transfer, first, last)
     given = np.array(plan.handed_over(task.program), dtype=np.int64).reshape(-1, 2)
     handed = set(zip(*plan.allocations[given, 0].T.tolist(), plan.allocations[given[:, 0], 1].tolist(), strict=True))
     for level, occupants in enumerate(model.occupants):
@@ -73,8 +73,7 @@ class _Copies:
     def __init__(self, task: Task, plan: MemoryPlan) -> None:
         ops, copies = task.program.num_ops, ordered_copies(task, plan)
         times = op_times(task.costs, used_by_level(task.program.use_ptr, plan.use_level, task.costs.use_ps))
-        leftover = times.op_ps - times.port_ps[:, -1]
-        stall, tail, served = run_transfers(leftover, copies.start, copies.end, copies.demand_ps)
+        stall, tail, served = copies.run(times)
         self.time_ps = np.append(times.op_ps, 0) + np.append(np.append(stall[1:], 0), tail)
         # What is served before op t, 2t, is in the time of op t-1; the tail, 2T, is a time of its own.
         copy, when, self._took_ps = served[np.argsort(served[:, 0], kind="stable")].T

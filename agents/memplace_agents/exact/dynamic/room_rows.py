@@ -103,13 +103,17 @@ def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, In
             between = np.arange(op_of[uses.before[use]] + 1, op_of[use])
             parts.append((between, np.full(len(between), columns.stay[use, level])))
     flows = [_copy_in(draft, use, level) for use in held_uses if columns.copied[use, level] >= 0]
+    flows += [_move_in(draft, use, level, source) for use in held_uses for source in draft.sources]
+    flows = [(op, column) for op, column in flows if len(op)]
+    outs = [(use, to) for use in held_uses for to in draft.sources if columns.moved[use, to, level] >= 0]
+    outs = [(use, to) for use, to in outs if uses.before[use] >= 0]
     sends = columns.sent[tensor, level] >= 0
-    if not sends and not flows:
+    if not sends and not flows and not outs:
         yield from parts
         return
     first = min(int(op[0]) for op, _ in [*parts, *flows] if len(op))
     last = max(int(op_of[held_uses[-1]]), int(uses.sent_by[tensor]) if sends else 0)
-    if not sends and len(held_uses) == 1:
+    if not sends and not outs and len(held_uses) == 1:
         yield from [*parts, *flows]
         return
     # One column for each op, at least each share, so that a block that stays and is written back counts once.
@@ -119,6 +123,16 @@ def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, In
     draft.rows.add(row, held)
     for op, column in [*parts, *flows]:
         draft.rows.add(row[op - first], column, -1)
+    for use, to in outs:  # what is copied from here stays until it is done, unless it stays anyway
+        op = np.arange(columns.since[use], op_of[use])
+        row = draft.rows.new(len(op))
+        draft.rows.add(row, held[op - first])
+        draft.rows.add(row, np.full(len(op), columns.moved[use, to, level] + len(op) - 1), -1)
+        draft.rows.add(row, draft.moved(np.full(len(op), use), to, level, op - 1))
+        draft.rows.add(row, np.full(len(op), columns.resident[tensor, level]))
+        for when, column in flows:  # a tensor has one block of a level at a time
+            inside = (when >= op[0]) & (when <= op[-1])
+            draft.rows.add(row[when[inside] - op[0]], column[inside], -1)
     if sends:
         sending = np.arange(uses.valid[tensor], uses.sent_by[tensor] + 1)
         row = _sending(draft, tensor, level, sending)
@@ -150,8 +164,19 @@ def _sending(draft: Draft, tensor: int, level: int, op: Ints) -> Ints:
 def _copy_in(draft: Draft, use: int, level: int) -> tuple[Ints, Ints]:
     """Return the ops during which a copy may be under way, and the columns of the share of its block that counts."""
     op = np.arange(draft.columns.window[use], draft.program.use_op[use])
-    column = draft.columns.copied[use, level] + np.arange(len(op))
-    switched = np.array([(use, level, t) in draft.detail.copies for t in op.tolist()])
+    return op, _whole(draft, (use, level), op, draft.columns.copied[use, level] + np.arange(len(op)))
+
+
+def _move_in(draft: Draft, use: int, level: int, source: int) -> tuple[Ints, Ints]:
+    """Return what `_copy_in` does for a copy from another fast level; no ops if there is none."""
+    first, since = draft.columns.moved[use, level, source], draft.columns.since[use]
+    op = np.arange(since, draft.program.use_op[use] if first >= 0 else since)
+    return op, _whole(draft, (use, level + draft.task.backing * (1 + source)), op, first + np.arange(len(op)))
+
+
+def _whole(draft: Draft, key: tuple[int, int], op: Ints, column: Ints) -> Ints:
+    """Return the columns of the shares of a copy's block that count, see `Detail.copies`."""
+    switched = np.array([(*key, t) in draft.detail.copies for t in op.tolist()], dtype=np.bool_)
     # A switch is at least the share that is done, so it is 1 as soon as anything is: the whole block counts.
     if switched.any():
         switch = draft.new_switches(op[switched])
@@ -160,4 +185,4 @@ def _copy_in(draft: Draft, use: int, level: int) -> tuple[Ints, Ints]:
         draft.rows.add(row, column[switched], -1)
         column = np.where(switched, -1, column)
         column[switched] = switch
-    return op, column
+    return column

@@ -68,6 +68,22 @@ def add_op_times(draft: Draft) -> None:
         rows.add(waits[level], columns.touches[:, level], -costs.latency_ps[level] / draft.unit)
     rows.add(port[:-1], columns.touches[:, backing], -costs.latency_ps[backing] / draft.unit)
     _bank(draft, ops)
+    for slow in draft.sources:
+        _add_moves(draft, slow)
+
+
+def _add_moves(draft: Draft, slow: int) -> None:
+    """Add rows: copies between a fast level and faster ones fit beside the ops' own time of its port."""
+    program, columns, use_ps = draft.program, draft.columns, draft.costs.use_ps[:, slow] / draft.unit
+    port = draft.rows.new(program.num_ops)
+    draft.rows.add(port, columns.time[:-1])
+    draft.rows.add(port[program.use_op], columns.fast[:, slow], -use_ps)
+    draft.rows.add(port, columns.touches[:, slow], -draft.costs.latency_ps[slow] / draft.unit)
+    tensor = program.use_tensor
+    for source, target in [(slow, near) for near in range(slow)] + [(near, slow) for near in range(slow)]:
+        demand = draft.task.copy_ps(tensor, np.full_like(tensor, source), np.full_like(tensor, target)) / draft.unit
+        first = columns.moved[:, target, source]
+        _flows(draft, port, first, columns.since, program.use_op - columns.since, None, demand)
 
 
 def _flows(

@@ -91,6 +91,7 @@ def in_order(task: Task, order: Ints) -> Task:
         alignment=program.alignment,
         io_level=task.settings.get("io_level", BACKING),
         pins=task.settings.get("pins"),
+        copies=task.settings.get("copies"),
     )
     file_order = list(range(inner.stop - inner.start))  # the ends of `blocks.with_ends` are in no file
     own = np.array(task.settings.get("order", file_order))[order[inner] - inner.start].tolist()

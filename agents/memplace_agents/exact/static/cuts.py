@@ -42,8 +42,8 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
 
     Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
 
-    With resident weights, all of S and what ops reserve need h bytes of the level. If h exceeds the bytes of
-    the largest set Q in S that is alive together, no result of it in place of an operand,
+    With resident weights and no pinned offsets, all of S and what ops reserve need h bytes of the level. If h exceeds
+    the bytes of the largest set Q in S that is alive together, no result of it in place of an operand,
 
         sum_{all weights} bytes_k x[k, l] + sum_Q bytes_k x[k, l] + (h - bytes_Q) (sum_S x[k, l] - |S| + 1) <= capacity
 
@@ -57,7 +57,8 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
     columns = np.unique(column[members])
     together = np.count_nonzero(np.isin(column, columns) & (level == conflict.level))
     rows.add(rows.new(1, 1 - together), columns, -1)
-    if len(blocks) and not task.streams_weights and (model.alike.size == 1).all():
+    stacked = not task.streams_weights and bool((task.pinned < 0).all())
+    if len(blocks) and stacked and (model.alike.size == 1).all():
         live = live_sets(program.live_start[blocks], released(program, level, program.live_end)[blocks])
         # The set Q, a row of `live`, with the most bytes.
         largest = blocks[live[(live @ size[blocks]).argmax()]]

@@ -60,8 +60,11 @@ def lives(task: Task, level: Ints) -> Lives:
     Streamed weights get the shortest copies that no op waits for; a weight whose copy would delay an op is left in the
     backing memory.
     """
-    # All tensors at once and the most that an op reserves fit into this many bytes, in whole units of the alignment.
-    room = int(task.program.tensor_bytes.sum() + round_up(task.costs.reserved_bytes.max(), task.program.alignment))
+    # All tensors at once, behind all pinned ones, and the most that an op reserves fit into this many bytes, in whole
+    # units of the alignment.
+    behind = int((task.pinned + task.program.tensor_bytes).max(where=task.pinned >= 0, initial=0))
+    reserved = round_up(task.costs.reserved_bytes.max(), task.program.alignment)
+    room = behind + int(task.program.tensor_bytes.sum() + reserved)
     levels = tuple(replace(memory, capacity_bytes=room) for memory in task.accelerator.levels)
     plan = place_levels(replace(task, accelerator=replace(task.accelerator, levels=levels)), level).plan
     fields = np.full((4, task.program.num_tensors), -1)
