@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
@@ -18,6 +19,7 @@ from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEv
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import traffic_bound_ps
 from memplace_env.report.plans.evaluated_plan import StageResult
 
@@ -95,6 +97,10 @@ class Exact(Agent[Evaluator]):
         return DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.tie_break == "backing", self.work)
 
 
+FEWER_SHARE = 0.5
+"""Share of the time for plans without copies between fast memories, where those are allowed. Our choice."""
+
+
 class ExactDynamic(Agent[OneShotEvaluator]):
     """Finds the fastest plan of any kind for a one-shot environment: tensors may move while the program runs.
 
@@ -132,14 +138,29 @@ class ExactDynamic(Agent[OneShotEvaluator]):
         _check_costs(evaluator, self.name)
         verdict, stage_results = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[StageResult]()
         try:
-            with _stage(Exact.name, evaluator.part(MAPS_SHARE, proves=False), stage_results) as part:
-                StaticSearch(part, self.mip_gap, min(MAPS_WORK, self.work)).run()
+            if evaluator.env.task.fast_copies:
+                with _stage(self.name, evaluator.part(FEWER_SHARE, proves=False), stage_results) as part:
+                    self._begin_without_copies(part, seed)
+            else:
+                with _stage(Exact.name, evaluator.part(MAPS_SHARE, proves=False), stage_results) as part:
+                    StaticSearch(part, self.mip_gap, min(MAPS_WORK, self.work)).run()
             with _stage(self.name, evaluator.part(1.0), stage_results) as part:
                 search = DynamicSearch(part, self.mip_gap, self.tie_break == "backing", self.work)
                 verdict = _verdict(search, self.tie_break, self.checks)
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
         return verdict._replace(stage_results=tuple(stage_results))
+
+    def _begin_without_copies(self, evaluator: OneShotEvaluator, seed: int) -> None:
+        """Offer the best plan without copies between fast memories, so that none that is found later is slower."""
+        task = evaluator.env.task
+        settings = {name: value for name, value in task.settings.items() if name != "copies"}
+        agent = ExactDynamic(self.mip_gap, "none", self.work)
+        agent.checks = False
+        env = OneShotEnv(replace(task, settings=settings))
+        plan = agent.solve(env, seed=seed, time_limit=evaluator.seconds_left).plan
+        if plan is not None:
+            evaluator.offer(task.make_plan(plan.use_level, plan.allocations, plan.transfers))
 
 
 def break_ties(evaluator: Evaluator) -> None:
