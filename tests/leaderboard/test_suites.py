@@ -57,6 +57,7 @@ def test_the_splits_stand():
 
 
 FROZEN = {
+    "compiled-v1": "b51b4a0e3063ce4ace4d9327700e33c79da9e62f9f51df8c0b79643da67cd8d8",
     "black-box-v2": "becb1b674fc7c96868af4203a90742e2410f86253ef615775b79799d784135b9",
     "game-v1": "4ab81fe678e60521614db58d33a933b959977388405772ab78751beee65204ef",
     "one-shot-v1": "5be9b6b7f79224288fddd53f9d242668557e9ea7e0c6512e19346aa2b7dff354",
@@ -80,9 +81,9 @@ def test_of_every_instance_in_every_track_something_is_known():
                 assert set(known(suite, track)) == set(suite.instances), (name, track.name)
 
 
-def test_of_every_id_in_slices_a_plan_and_a_bound_are_known():
+def test_of_every_variant_in_a_suite_a_plan_and_a_bound_are_known():
     for formulation in FORMULATIONS:
-        for name in filter(lambda name: name.endswith("-Sliced"), formulation.traits.variants):
+        for name in filter(lambda name: name.endswith(("-Sliced", "-Compiled")), formulation.traits.variants):
             row = best_known()[formulation.traits.env_id(name)]
             assert 0 < row.bound_ps <= row.best_ps <= row.cheap_ps, name
 
