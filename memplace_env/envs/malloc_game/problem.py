@@ -67,6 +67,17 @@ class MallocGameProblem:
         return self.program.num_uses
 
     @cached_property
+    def num_choices(self) -> int:
+        """Decisions with a choice in the greedy player's game, about as many as in any other one; at least 1."""
+        from memplace_env.envs.malloc_game.plan_actions import greedy_actions
+
+        states, count = self.new_states(1), 0
+        for action in greedy_actions(self):
+            count += int(self.legal(states).sum() > 1)
+            self.play(states, action[None])
+        return max(count, 1)
+
+    @cached_property
     def first_state(self) -> Ints:
         """The state before the first decision, int64[size]; read-only."""
         state = np.zeros(self.size, dtype=np.int64)
