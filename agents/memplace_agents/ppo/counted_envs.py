@@ -24,8 +24,6 @@ from memplace_env.envs.steps import StepsVectorEnv
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.program.program import Ints
 
-PERCENT = 100.0
-
 
 class CountedEnv(SB3VecEnv):
     """Native vector environments that go on where they are: `reset` returns the present observations.
@@ -118,7 +116,11 @@ class CountedEpisodes(CountedEnv):
         rows, env = max(count, len(evaluators)), evaluators[0].env
         self._of = np.arange(rows) % len(evaluators)
         several = len(evaluators) > 1 or env.programs is not None
-        options: dict[str, Any] = {"workload": env.task, "observation": "flat", "autoreset_mode": AutoresetMode.DISABLED}
+        options: dict[str, Any] = {
+            "workload": env.task,
+            "observation": "flat",
+            "autoreset_mode": AutoresetMode.DISABLED,
+        }
         options |= {"reward": "percent"} if several else {}
         game = env.formulation is Formulation.GAME
         made: Any = MallocGameVectorEnv(rows, skip_forced=True, **options) if game else StepsVectorEnv(rows, **options)

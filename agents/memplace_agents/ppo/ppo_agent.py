@@ -32,9 +32,7 @@ class PPO(LearningAgent[OneShotEvaluator | EpisodeEvaluator, ActorCritic]):
     network = ActorCritic
     rounds_between_checkpoints = 20
 
-    def new_run(
-        self, evaluators: Sequence[OneShotEvaluator | EpisodeEvaluator], seed: int
-    ) -> TrainingRun[ActorCritic]:
+    def new_run(self, evaluators: Sequence[OneShotEvaluator | EpisodeEvaluator], seed: int) -> TrainingRun[ActorCritic]:
         """Return a run on environments of one formulation, in one shot on one.
 
         Raises:

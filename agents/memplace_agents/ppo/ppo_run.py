@@ -19,7 +19,6 @@ from memplace_agents.learning.training import TrainingRun
 from memplace_agents.ppo.actor_critic import ActorCritic
 from memplace_agents.ppo.counted_envs import CountedEnv
 from memplace_agents.ppo.ppo_config import PPOSettings
-from memplace_agents.saved_values import number, optional
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import Evaluator
 from memplace_env._lib.errors import AgentError
@@ -82,15 +81,9 @@ class PPORun(TrainingRun[ActorCritic]):
         self._model.batch_size = -(-steps // max(round(steps / settings.minibatch), 1))  # about equal parts
         self._model.set_logger(Logger(None, []))
         if policy is not None:
-            self._model.policy.load_state_dict(policy.net.state_dict())
-            self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        net = self._model.policy
-        with torch.no_grad():
-            logits = net.action_net(net.mlp_extractor.forward_actor(torch.from_numpy(self._envs.reset())))
-        if not torch.isfinite(logits).all():
-            raise no_numbers(self._evaluators[0].env.program.name)
+            self._model.policy.load_state_dict(policy.state_dict())
+            if not torch.isfinite(policy(torch.from_numpy(envs.reset()))).all():
+                raise no_numbers(evaluators[0].env.program.name)
 
     @contextmanager
     def _draws(self) -> Iterator[None]:
@@ -114,7 +107,7 @@ class PPORun(TrainingRun[ActorCritic]):
         """The policy learned so far."""
         with torch.random.fork_rng(devices=[]):
             network = ActorCritic(**self._options)
-        network.net.load_state_dict(self._model.policy.state_dict())
+        network.load_state_dict(self._model.policy.state_dict())
         return network
 
     def begin(self) -> None:
@@ -159,8 +152,7 @@ class PPORun(TrainingRun[ActorCritic]):
             "optimiser": optimiser_state(self._model.policy.optimizer),
             "envs": self._envs.state_dict(),
             "returns": torch.from_numpy(self._returns),
-            "peak": None if np.isinf(self._peak) else self._peak,
-            "fall": self._fall,
+            "peak and fall": torch.tensor([self._peak, self._fall], dtype=torch.float64),
             "evaluators": [evaluator.state_dict() for evaluator in self._evaluators],
         }
 
@@ -170,8 +162,7 @@ class PPORun(TrainingRun[ActorCritic]):
         self._model.policy.load_state_dict(fitting(state["policy"], self._model.policy.state_dict()))
         load_optimiser(self._model.policy.optimizer, state["optimiser"])
         self._envs.load_state_dict(state["envs"])
-        self._returns, self._fall = numbers(state["returns"], np.float64, (None,)), number(state["fall"], 0.0)
-        peak = optional(state["peak"])
-        self._peak = -np.inf if peak is None else peak
+        self._returns = numbers(state["returns"], np.float64, (None,))
+        self._peak, self._fall = numbers(state["peak and fall"], np.float64, (2,), finite=False).tolist()
         for evaluator, saved in zip(self._evaluators, state["evaluators"], strict=True):
             evaluator.load_state_dict(saved)

@@ -149,9 +149,7 @@ _EVALUATORS: Mapping[str, type[OneShotEvaluator | EpisodeEvaluator]] = {
 }
 
 
-def evaluator_for(
-    env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any
-) -> Evaluator:
+def evaluator_for(env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any) -> Evaluator:
     """Return the evaluator of an environment for an agent that plays these formulations; see `Evaluator` for options.
 
     Raises:
