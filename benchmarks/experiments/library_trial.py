@@ -26,7 +26,7 @@ from benchmarks.experiments.libraries import ROUND
 MEASURED: Final = "MallocGame-Measured-v0"
 """Id under which a trial hands its environment to a library, in this process."""
 FIRST, LAST = 64, 256
-"""Episodes at the beginning and at the end whose mean return is reported; the highest is a mean of as many as the last."""
+"""Episodes at the beginning and at the end whose mean return is reported; the highest is one of `LAST`."""
 
 
 def processor_seconds() -> float:

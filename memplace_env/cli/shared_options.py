@@ -38,8 +38,8 @@ FormulationFlag = Annotated[
     typer.Option(
         "--formulation",
         show_default="one-shot; for an id its own",
-        help="one-shot: a level for each tensor; steps: the same one by one, by --agent ppo; game: use by use; dynamic: as one-shot, but tensors may move between "
-        "levels while the program runs.",
+        help="one-shot: a level for each tensor; steps: the same one by one, by --agent ppo; game: use by use; "
+        "dynamic: as one-shot, but tensors may move between levels while the program runs.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

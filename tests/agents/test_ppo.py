@@ -17,6 +17,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.many.drawn import LEAST_GAIN
 from memplace_env.envs.wrappers import MeasurementNoise
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.testing import check_agent
 from tests.agents.plan_gradient import env_of, small_ppo
 from tests.agents.test_learning_agent import plain
 
@@ -30,6 +31,10 @@ def test_a_search_begins_with_the_rules(formulation):
     assert solution.evaluations == 90
     rules = [evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values()]
     assert solution.report.latency_s <= min(rules)
+
+
+def test_steps_are_played_by_the_contract():
+    check_agent(small_ppo(), env_of("steps"), budget=45, seed=7, time_limit=0.1)
 
 
 @pytest.mark.parametrize("formulation", ["steps", "game"])

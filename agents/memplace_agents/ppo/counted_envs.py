@@ -43,7 +43,8 @@ class CountedEnv(SB3VecEnv):
     @property
     def n_steps(self) -> int:
         """Steps of an episode, about."""
-        steps: int = self.env.unwrapped.n_steps
+        vector: Any = self.env
+        steps: int = vector.n_steps
         return steps
 
     @property
@@ -156,7 +157,7 @@ class CountedEpisodes(CountedEnv):
         if ended.any():
             which = np.flatnonzero(ended)
             self._count(which, rewards, infos["latency_s"])
-            problems = [self._next(row) for row in which]
+            problems = [self._next(row) for row in which.tolist()]
             self._batch.begin(which, problems, [self._env.start_of(one) for one in problems])
             seen, _ = self.env.reset(options={"reset_mask": ended})
         self._running += rewards

@@ -23,7 +23,7 @@ workloads; the other rules add 0.04 % of the proven gain there. Our choice."""
 def cheap_plans(problem: OneShotProblem | StepsProblem | MallocGameProblem) -> dict[str, MemoryPlan]:
     """Return the plan of each rule by its name, those that are mostly best first.
 
-    One-shot and steps: the compiler's heuristics and density-greedy's variants. Games: XLA's public option sets, the greedy
+    All but games: the compiler's heuristics and density-greedy's variants. Games: XLA's public option sets, the greedy
     player, and everything in the backing memory. Rules read the cost arrays; a black box is asked for native only.
     """
     task = problem.task

@@ -149,8 +149,12 @@ _EVALUATORS: Mapping[str, type[OneShotEvaluator | EpisodeEvaluator]] = {
 }
 
 
-def evaluator_for(env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any) -> Evaluator:
+def evaluator_for(
+    env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any
+) -> OneShotEvaluator | GameEvaluator:
     """Return the evaluator of an environment for an agent that plays these formulations; see `Evaluator` for options.
+
+    For an agent that plays steps it may be a `StepsEvaluator`.
 
     Raises:
         AgentError: if the environment has another formulation, or the budget or the time is out of range.
@@ -160,4 +164,5 @@ def evaluator_for(env: str | gym.Env[Any, Any], formulations: Sequence[Formulati
     formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
     played = formulation if formulation in formulations else Formulation.ONE_SHOT  # which then refuses it
     kind: Any = _EVALUATORS.get(played, OneShotEvaluator)  # a plain "game" is a key, too
-    return kind(env, **options)
+    evaluator: OneShotEvaluator | GameEvaluator = kind(env, **options)
+    return evaluator
