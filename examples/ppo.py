@@ -47,10 +47,11 @@ SETTINGS = {
 
 
 class Point(NamedTuple):
-    """Training after a round: processor seconds, steps, mean of the last returns (NaN: none yet), best return."""
+    """Training after a round: processor seconds, steps, episodes, mean of the last returns (NaN: none), best return."""
 
     seconds: float
     steps: int
+    episodes: int
     mean: float
     best: float
 
@@ -61,7 +62,7 @@ class Recipe(BaseCallback):
     def __init__(self, chosen: Settings) -> None:
         super().__init__()
         self.chosen, self.curve, self.best, self.began = chosen, list[Point](), -np.inf, time.process_time()
-        self.returns = deque[float](maxlen=EPISODES)
+        self.returns, self.episodes = deque[float](maxlen=EPISODES), 0
 
     def _on_rollout_start(self) -> None:
         left = 1 - self.num_timesteps / self.locals["total_timesteps"]
@@ -72,14 +73,16 @@ class Recipe(BaseCallback):
         for info in self.locals["infos"]:
             if "episode" in info:
                 self.returns.append(float(info["episode"]["r"]))
-                self.best = max(self.best, self.returns[-1])
+                self.best, self.episodes = max(self.best, self.returns[-1]), self.episodes + 1
         return True
 
     def _on_rollout_end(self) -> None:
         mean = float(np.mean(self.returns)) if self.returns else np.nan
-        self.curve.append(Point(time.process_time() - self.began, self.num_timesteps, mean, self.best))
+        spent = time.process_time() - self.began
+        self.curve.append(Point(spent, self.num_timesteps, self.episodes, mean, self.best))
         if self.verbose:
-            print("{:6.0f} s {:10,} steps   mean {:.4f}   best {:.4f}".format(*self.curve[-1]), flush=True)
+            line = "{:6.0f} s {:10,} steps {:8,} episodes   mean {:.4f}   best {:.4f}"
+            print(line.format(*self.curve[-1]), flush=True)
 
 
 def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0) -> list[Point]:
@@ -100,8 +103,8 @@ def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0) -> list[Poin
 
 
 def peak_and_fall(curve: list[Point]) -> tuple[float, float]:
-    """Return the highest mean of a curve, and the deepest fall from a peak."""
-    means = np.array([point.mean for point in curve if not np.isnan(point.mean)])
+    """Return the highest mean of a curve, and the deepest fall from a peak; means of fewer episodes do not count."""
+    means = np.array([point.mean for point in curve if point.episodes >= EPISODES] or [curve[-1].mean])
     return float(means.max()), float((np.maximum.accumulate(means) - means).max())
 
 
