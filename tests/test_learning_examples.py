@@ -4,16 +4,15 @@ import json
 import re
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 
 from examples import mcts, ppo
+from memplace_agents import make_agent
 
 ROOT = Path(__file__).parents[1]
 XLA = 2.68
@@ -21,14 +20,16 @@ XLA = 2.68
 
 
 def test_xlas_solver_has_that_return():
-    assert ppo.rules("MallocGame-BERT-v0")["xla-msa"] == pytest.approx(XLA, abs=0.005)
+    assert 100 * (1 - 1 / make_agent("xla-msa").solve("MallocGame-BERT-v0").speedup) == pytest.approx(XLA, abs=0.005)
 
 
 def test_ppo_learns_a_game():
-    *_, last = ppo.train("MallocGame-BERT-v0", seed=0, steps=65_536)
-    assert last.steps == 65_536
-    assert last.mean > XLA
-    assert last.best > last.mean
+    curve = ppo.train("MallocGame-BERT-v0", 65_536)
+    assert curve[-1].steps >= 65_536
+    assert curve[-1].best > curve[-1].mean > XLA
+    assert ppo.peak_and_fall(curve) == (curve[-1].mean, 0)  # fewer games than have a mean that counts
+    points = [ppo.Point(1.0, 1, number, mean, 9.0) for number, mean in ((9, 8.0), (256, 5.0), (300, 6.0), (400, 4.5))]
+    assert ppo.peak_and_fall(points) == (6.0, 1.5)
 
 
 @pytest.mark.thorough
@@ -36,47 +37,30 @@ def test_ppo_learns_a_game():
 def test_ppo_solves_the_tiny_ids(family):
     env_id = f"{family}-Tiny-v0"
     info = gym.make(env_id).reset()[1]
-    *_, last = ppo.train(env_id, seed=0, steps=262_144)
+    last = ppo.train(env_id, 262_144)[-1]
     assert last.best == pytest.approx(info["optimal_return"])
-    assert last.mean >= 0.98 * info["optimal_return"]
+    assert last.mean >= 0.96 * info["optimal_return"]
 
 
 def test_ppo_is_determined_by_its_seed():
-    first, again, other = (list(ppo.train("MallocGame-Tiny-v0", seed, steps=24_576)) for seed in (1, 1, 2))
+    first, again, other = (ppo.train("MallocGame-Tiny-v0", 4_096, seed) for seed in (1, 1, 2))
     assert [point[1:] for point in first] == [point[1:] for point in again]
     assert first[-1][1:] != other[-1][1:]
 
 
-@pytest.mark.parametrize(
-    "env_id",
-    [
-        "MallocGame-Train-v0",
-        "MemPlaceSteps-Train-v0",
-        pytest.param("MallocGame-Synthetic-v0", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize("env_id", ["MallocGame-Synthetic-v0", "MemPlaceSteps-Train-v0"])
 def test_ppo_trains_on_many_programs(env_id, monkeypatch):
     monkeypatch.setitem(ppo.SETTINGS, env_id.split("-")[0], ppo.Settings(envs=8))
-    first, second = islice(ppo.train(env_id, seed=0), 2)
-    assert second.steps == 2 * first.steps
-    assert ppo.rules(env_id) == {}
+    first, second = ppo.train(env_id, 100)[0], ppo.train(env_id, 9_000)[-1]
+    assert second.steps % first.steps == 0
 
 
-def test_values_keep_when_their_units_change():
-    torch.manual_seed(0)
-    net = ppo.ActorCritic(5, 32, 1, 3)
-    seen = torch.randn(64, 5)
-    before = net.value(seen)
-    net.rescale(torch.randn(100) * 7 + 300, weight=0.3)
-    assert torch.allclose(net.value(seen), before, atol=1e-3)
-
-
-def test_the_command_line_prints_curve_and_rules():
+def test_the_command_line_prints_the_curve():
     command = [sys.executable, "examples/ppo.py", "MemPlace-Tiny-v0", "--steps", "8192", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     printed = json.loads(done.stdout)
-    assert [point["steps"] for point in printed["curve"]] == [8192]
-    assert printed["rules"]["native"] == 1.0
+    assert [point["steps"] for point in printed["curve"]] == list(range(1024, 8193, 1024))
+    assert printed["peak"] >= printed["curve"][-1]["mean"]
 
 
 def test_tree_search_is_better_than_xlas_solver():

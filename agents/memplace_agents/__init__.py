@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
     from memplace_agents.plan_gradient import PlanGradient as PlanGradient
     from memplace_agents.plan_gradient import PlanGradientConfig as PlanGradientConfig
+    from memplace_agents.ppo import PPO as PPO
+    from memplace_agents.ppo import PPOConfig as PPOConfig
     from memplace_agents.random_search import RandomSearch as RandomSearch
     from memplace_agents.registry import agent_specs as agent_specs
     from memplace_agents.registry import make_agent as make_agent
@@ -50,6 +52,7 @@ export_lazily(
         "greedy_dp": "GreedyDP",
         "muzero": "MuZero MuZeroConfig",
         "plan_gradient": "PlanGradient PlanGradientConfig",
+        "ppo": "PPO PPOConfig",
         "random_search": "RandomSearch",
         "registry": "agent_specs make_agent",
         "rule_agents": "BestRule CompilersRule DensityGreedy GreedyPlayer XlaMsa",

@@ -237,9 +237,20 @@ BUILT_IN = (
         needs=_TORCH,
         learns=True,
         multi_env=True,
-        samples_programs=True,
         resumes=True,
         configs="memplace_agents.plan_gradient.plan_gradient_config:CONFIGS",
+    ),
+    AgentSpec(
+        "ppo",
+        "memplace_agents.ppo:PPO",
+        (*BOTH, Formulation.STEPS),
+        "proximal policy optimisation by Stable-Baselines3",
+        needs=(*_TORCH, "stable_baselines3", "sb3_contrib"),
+        learns=True,
+        multi_env=True,
+        samples_programs=True,
+        resumes=True,
+        configs="memplace_agents.ppo.ppo_config:CONFIGS",
     ),
 )
 

@@ -34,7 +34,6 @@ class Library(NamedTuple):
         environment: name of its Python environment, which others may share.
         requirements: what is installed there beside this package; the first is the library.
         masks: whether illegal actions are masked.
-        algorithm: file of ours, from the root, with the algorithm that the glue calls; empty if it is the library's.
     """
 
     name: str
@@ -42,24 +41,17 @@ class Library(NamedTuple):
     environment: str
     requirements: tuple[str, ...]
     masks: bool = True
-    algorithm: str = ""
 
     @property
     def source(self) -> str:
         """Code that trains it."""
         return (ROOT / "examples" / "libraries" / f"{self.glue}.py").read_text("utf-8")
 
-    @property
-    def own_sources(self) -> list[str]:
-        """All code that is not the library's."""
-        return [self.source, *([(ROOT / self.algorithm).read_text("utf-8")] if self.algorithm else [])]
-
 
 _SB3: Final = ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "gymnasium==1.4.0")
 LIBRARIES: Final = (
     Library("Stable-Baselines3", "with_sb3", "sb3", _SB3, masks=False),
     Library("sb3-contrib", "with_sb3_contrib", "sb3", _SB3),
-    Library("examples/ppo.py", "with_ppo", "sb3", _SB3, algorithm="examples/ppo.py"),
     Library("RLlib", "with_rllib", "rllib", ("ray[rllib]==2.60.0", "gymnasium==1.2.2")),
     Library("TorchRL", "with_torchrl", "torchrl", ("torchrl==0.14.1", "tensordict==0.14.3", "gymnasium==1.4.0")),
     Library("Tianshou", "with_tianshou", "tianshou", ("tianshou==2.0.1", "gymnasium==1.4.0")),
@@ -104,6 +96,8 @@ def run_module(library: Library, module: str, arguments: Sequence[str]) -> str:
     return done.stdout
 
 
+ROUND: Final = 32 * 320
+"""Steps of a round of collecting and learning, about a game of each environment, in every glue file."""
 SECONDS: Final = 60.0
 """Processor seconds of each run."""
 SEEDS: Final = 3
@@ -115,7 +109,7 @@ ENDLESS: Final = 10**8
 def settings(records: Records = ()) -> list[Record]:
     """Return the settings of all runs."""
     return [
-        {"library": library.name, "env": "MallocGame-BERT-v0", "seed": seed, "seconds": SECONDS}
+        {"library": library.name, "env": "MallocGame-BERT-v0", "seed": seed, "seconds": SECONDS, "round": ROUND}
         for seed in range(SEEDS)
         for library in LIBRARIES
     ]
@@ -160,15 +154,19 @@ class Runs(NamedTuple):
 
 
 def by_library(records: Records) -> list[Runs]:
-    """Return the runs without errors of each library that has some."""
+    """Return the runs without errors of each library."""
     done = [record for record in records if "error" not in record]
-    found = [Runs(library, [r for r in done if r["library"] == library.name]) for library in LIBRARIES]
-    return [runs for runs in found if runs.trained]
+    return [Runs(library, [r for r in done if r["library"] == library.name]) for library in LIBRARIES]
 
 
 def mean(key: str, form: str = ".2f", scale: float = 1.0, unit: str = "") -> Callable[[Runs], str]:
-    """Return a cell: a mean over seeds."""
-    return lambda runs: f"{statistics.mean(record[key] for record in runs.trained) * scale:{form}}{unit}"
+    """Return a cell: a mean over seeds, a dash without runs."""
+
+    def cell(runs: Runs) -> str:
+        found = [record[key] for record in runs.trained]
+        return f"{statistics.mean(found) * scale:{form}}{unit}" if found else "–"
+
+    return cell
 
 
 EXPERIMENTS = [
@@ -179,10 +177,12 @@ EXPERIMENTS = [
             "docs/libraries.md#libraries": table(
                 {
                     "library": lambda runs: runs.library.name + ("" if runs.library.masks else " (no mask)"),
-                    "lines": lambda runs: sum(map(code_lines, runs.library.own_sources)),
+                    "lines": lambda runs: code_lines(runs.library.source),
                     "steps/s": mean("rate", ".1f", 1e-3, " k"),
                     "first games": mean("first"),
                     "last 256 games": mean("last"),
+                    "highest": mean("peak"),
+                    "deepest fall": mean("fall"),
                     "best game": mean("best"),
                 },
                 by_library,
@@ -190,7 +190,7 @@ EXPERIMENTS = [
         },
         settings,
         measure,
-        key=("library", "env", "seed", "seconds"),
+        key=("library", "env", "seed", "seconds", "round"),
         finished=lambda record: "error" not in record,
     )
 ]

@@ -21,14 +21,12 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401 - registers the ids
+from benchmarks.experiments.libraries import ROUND
 
 MEASURED: Final = "MallocGame-Measured-v0"
 """Id under which a trial hands its environment to a library, in this process."""
-
-ROUND: Final = 64 * 128
-"""Steps of a round of collecting and learning, in every glue file."""
 FIRST, LAST = 64, 256
-"""Episodes at the beginning and at the end whose mean return is reported."""
+"""Episodes at the beginning and at the end whose mean return is reported; the highest is one of `LAST`."""
 
 
 def processor_seconds() -> float:
@@ -138,6 +136,7 @@ def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int) -> dict
     own = time.process_time() - recorder.own_began
     spent = processor_seconds() - recorder.began
     returns = recorder.returns
+    means = np.convolve(returns, np.full(LAST, 1 / LAST), "valid") if len(returns) >= LAST else np.array([np.nan])
     return {
         "steps": recorder.steps,
         "seconds": round(spent, 2),
@@ -145,6 +144,8 @@ def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int) -> dict
         "episodes": len(returns),
         "first": float(np.mean(returns[:FIRST])) if returns else None,
         "last": float(np.mean(returns[-LAST:])) if returns else None,
+        "peak": float(means.max()),
+        "fall": float((np.maximum.accumulate(means) - means).max()),
         "best": max(returns, default=None),
     }
 

@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 
 import memplace_env  # noqa: F401 - registers the ids
 
-NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 64, 128, 4, 1024
+NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 32, 320, 4, 1024
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""
 
@@ -86,7 +86,7 @@ def train(env_id: str, steps: int, seed: int):
     def credit(carry, step):
         advantage, following = carry
         now, reward, goes_on = step
-        advantage = reward + goes_on * (following + 0.95 * advantage) - now
+        advantage = reward + goes_on * (following + advantage) - now
         return (advantage, now), advantage
 
     def learn(carry, rows):

@@ -36,18 +36,18 @@ def train(env_id: str, steps: int, seed: int):
         .environment(env_id, env_config={"observation": "flat", "skip_forced": True})
         .env_runners(
             num_env_runners=0,
-            num_envs_per_env_runner=64,
+            num_envs_per_env_runner=32,
             gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
-            rollout_fragment_length=128,
+            rollout_fragment_length=320,
         )
         .learners(num_learners=0)
         .training(
             gamma=1.0,
-            lambda_=0.95,
+            lambda_=1.0,
             lr=[[0, 1e-3], [steps, 0.0]],
             num_epochs=4,
             minibatch_size=1024,
-            train_batch_size_per_learner=8192,
+            train_batch_size_per_learner=10240,
             entropy_coeff=0.01,
             clip_param=0.2,
             vf_clip_param=float("inf"),
@@ -64,6 +64,6 @@ def train(env_id: str, steps: int, seed: int):
         .debugging(seed=seed)
     )
     algorithm = config.build_algo()
-    for _ in range(steps // 8192):
+    for _ in range(steps // 10240):
         algorithm.train()
     return algorithm

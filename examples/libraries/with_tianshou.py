@@ -15,7 +15,7 @@ from torch import nn
 
 import memplace_env  # noqa: F401 - registers the ids
 
-NUM_ENVS, ROLLOUT = 64, 128
+NUM_ENVS, ROLLOUT = 32, 320
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""
 
@@ -79,7 +79,7 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
         ),
         critic=DiscreteCritic(preprocess_net=nets[1]),
         optim=AdamOptimizerFactory(lr=1e-3).with_lr_scheduler_factory(LRSchedulerFactoryLinear(epochs, epoch, epoch)),
-        gamma=1.0, gae_lambda=0.95, max_grad_norm=0.5, ent_coef=0.01, max_batchsize=epoch,
+        gamma=1.0, gae_lambda=1.0, max_grad_norm=0.5, ent_coef=0.01, max_batchsize=epoch,
     )  # fmt: skip
     collector = Collector(algorithm, NativeVectorEnv(env), VectorReplayBuffer(epoch, NUM_ENVS))
     algorithm.run_training(

@@ -12,7 +12,7 @@ from torchrl.objectives.value import GAE
 
 import memplace_env  # noqa: F401 - registers the ids
 
-NUM_ENVS, ROLLOUT = 64, 128
+NUM_ENVS, ROLLOUT = 32, 320
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""
 
@@ -38,7 +38,7 @@ def train(env_id: str, steps: int, seed: int) -> ProbabilisticActor:
         spec=env.action_spec, return_log_prob=True,
     )  # fmt: skip
     critic = ValueOperator(mlp(inputs, 1), in_keys=["observation"])
-    advantage = GAE(gamma=1.0, lmbda=0.95, value_network=critic, average_gae=True)
+    advantage = GAE(gamma=1.0, lmbda=1.0, value_network=critic, average_gae=True)
     loss = ClipPPOLoss(
         actor, critic, clip_epsilon=0.2, entropy_coeff=0.01, critic_coeff=0.5, loss_critic_type="l2"
     )  # fmt: skip

@@ -66,6 +66,9 @@ def choose_agent(
     from memplace_agents.registry import DEFAULTS, agent_spec
 
     look_in_this_folder(name)
+    if name is None and formulation not in DEFAULTS:
+        players = ", ".join(known_agents(formulation))
+        raise AgentError(f"--formulation {formulation} has no default agent; pass --agent, one of: {players}.")
     spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
     if spec.missing_packages:

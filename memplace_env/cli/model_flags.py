@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
+    from memplace_env.envs.steps import StepsEnv
     from memplace_env.placement.memory_plan import MemoryPlan
     from memplace_env.placement.resolve_task import Order, Slicing
     from memplace_env.placement.task import Task
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
-    Env = OneShotEnv | MallocGameEnv
+    Env = OneShotEnv | StepsEnv | MallocGameEnv
 
 
 def settings_of_id(env_id: str, *, drawn: bool = False) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def settings_of_id(env_id: str, *, drawn: bool = False) -> dict[str, Any]:
     if "programs" in registered[env_id].kwargs and not drawn:
         raise AgentError(
             f"{env_id!r} draws another program in each episode, and agents plan one; take the id of a program, or "
-            "train on several ids."
+            "train an agent such as ppo on it."
         )
     if env_id in {formulation.traits.env_id() for formulation in Formulation}:
         raise AgentError(f"{env_id} has no program of its own; pass an id that names one, see 'memplace envs'.")
@@ -86,6 +87,8 @@ def make_env(model: str, flags: ModelFlags, formulation: Formulation) -> Env:
     Raises:
         MemPlaceError: naming what cannot be resolved, or why the formulation cannot be played on it.
     """
+    if formulation is Formulation.STEPS:
+        return _made(formulation.traits.env_id(), {"workload": flags.task(model)})
     return _made(formulation.traits.env_id(), flags.arguments(model))
 
 

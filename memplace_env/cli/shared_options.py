@@ -31,15 +31,15 @@ Model = Annotated[
         "envs' with all of its settings, each of which a flag replaces.",
     ),
 ]
-PlayedFormulation = Literal["one-shot", "game", "dynamic"]
+PlayedFormulation = Literal["one-shot", "steps", "game", "dynamic"]
 """Formulations that agents play."""
 FormulationFlag = Annotated[
     PlayedFormulation | None,
     typer.Option(
         "--formulation",
         show_default="one-shot; for an id its own",
-        help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, but tensors may move between "
-        "levels while the program runs.",
+        help="one-shot: a level for each tensor; steps: the same one by one, by --agent ppo; game: use by use; "
+        "dynamic: as one-shot, but tensors may move between levels while the program runs.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

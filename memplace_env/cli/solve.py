@@ -116,6 +116,7 @@ def solve(
     from memplace_env.cli.console import check_folder, default_folder
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.solve_result import Result, ResultFolder, with_proven_bound
+    from memplace_env.envs.one_shot import OneShotEnv
 
     if out is not None:
         check_folder(out)
@@ -132,7 +133,7 @@ def solve(
     if env_id is not None:
         _note_registered(env, env_id, flags)
     names = [spec.name for spec in specs]
-    best_of_all = DEFAULTS[formulation] in names
+    best_of_all = DEFAULTS.get(formulation) in names
     named = () if best_of_all else dict.fromkeys(names)
     path = out or default_folder(
         typed if is_env_id(typed) else model, env.accelerator.name, flags.other_simulator, named
@@ -144,7 +145,10 @@ def solve(
     solvers = {spec.name: learner.make(spec, **options) for spec in specs}
     baselines, limits = baselines_of(env), Limits(budget, seed, time_limit, workers)
     proof = None if order is None else order.solution
-    result = Result(baseline_of(env), {}, baselines, best_of_all, proof, env=env, formulation=formulation, order=order)
+    steps = formulation is Formulation.STEPS  # whose plans and bounds are those of one shot
+    poses = formulation.base if steps else formulation
+    same = OneShotEnv(env.task) if steps else env
+    result = Result(baseline_of(env), {}, baselines, best_of_all, proof, env=same, formulation=poses, order=order)
     with reporting(lambda: folder.left):
         for name, solver in solvers.items():
             beside = progress_note(env, baselines)

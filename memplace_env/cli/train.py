@@ -29,7 +29,7 @@ from memplace_env.cli.shared_options import (
     SeedFlag,
     learner_flags,
 )
-from memplace_env.envs.registration import Formulation
+from memplace_env.envs.registration import Formulation, formulation_of_id
 
 if TYPE_CHECKING:
     from memplace_agents.built_in_agents import AgentSpec
@@ -95,15 +95,17 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
-    """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
+    """Return the environment with that id, or of a model, if the agent plays it.
+
+    Agents that play no steps get the one-shot environment of an id in steps.
+    """
     from memplace_env.envs.one_shot import OneShotEnv
 
     kind = posed_by(name, formulation)
     if is_env_id(name) and flags == ModelFlags():
-        env = make_registered(
-            name, drawn=spec.samples_programs and name.startswith(f"{Formulation.GAME.traits.prefix}-")
-        )
-        if env.formulation is Formulation.STEPS:
+        poses = formulation_of_id(name)
+        env = make_registered(name, drawn=spec.samples_programs and poses in spec.formulations)
+        if poses is Formulation.STEPS and poses not in spec.formulations:
             note(f"{name} is played at once, as the one-shot problem that it is: the plans are the same.")
             env = OneShotEnv(env.task)
     else:
@@ -137,11 +139,11 @@ def _command(job: TrainingJob, policy: str) -> str:
     name, env = next(iter(job.envs.items()))
     drawn = is_env_id(name) and "programs" in registered_envs()[name].kwargs
     command = ["memplace", "solve", env.program.name if drawn else name]
-    if drawn or not is_env_id(name):  # an id says both
-        if job.formulation is not Formulation.ONE_SHOT:
-            command += ["--formulation", job.formulation.value]
-        if env.accelerator.name != job.formulation.traits.accelerator:
-            command += ["--accelerator", env.accelerator.name]
-    if job.agent.name != DEFAULTS[job.formulation]:
+    named = is_env_id(name) and not drawn  # which says what follows, but that it is to be played in steps
+    if job.formulation is Formulation.STEPS or not (named or job.formulation is Formulation.ONE_SHOT):
+        command += ["--formulation", job.formulation.value]
+    if not named and env.accelerator.name != job.formulation.traits.accelerator:
+        command += ["--accelerator", env.accelerator.name]
+    if job.agent.name != DEFAULTS.get(job.formulation):
         command += ["--agent", job.agent.name]
     return shlex.join([*command, "--policy", policy])

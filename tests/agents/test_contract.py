@@ -2,11 +2,12 @@
 
 import pytest
 
-from memplace_agents import EGRL, MuZero, PlanGradient, PlanGradientConfig, make_agent
+from memplace_agents import EGRL, MuZero, make_agent
 from memplace_agents.registry import agent_specs
 from memplace_env._lib.errors import AgentError
 from memplace_env.testing import check_agent
 from tests.agents import egrl, muzero, third_party
+from tests.agents.plan_gradient import small_ppo
 from tests.agents.planted import planted_env
 
 SPECS = agent_specs()
@@ -21,7 +22,7 @@ def test_shipped_agents_pass(name):
 SETTINGS = {
     **{f"egrl, {name}": lambda name=name: EGRL(egrl.small(name)) for name in egrl.VARIANTS},
     **{f"muzero, {model}": lambda model=model: MuZero(muzero.small(model)) for model in muzero.MODELS},
-    "plan-gradient, in turn": lambda: PlanGradient(PlanGradientConfig(in_turn=True)),
+    "ppo": small_ppo,
 }
 
 

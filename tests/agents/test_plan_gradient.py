@@ -12,10 +12,6 @@ from memplace_agents.learning import safe_files
 from memplace_agents.learning.entry_features import entry_decisions
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.policy_file import save_policy
-from memplace_agents.plan_gradient.factored_run import FactoredRun
-from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
-from memplace_agents.plan_gradient.in_turn.game_run import GameRun
-from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
 from memplace_agents.rule_agents import GreedyPlayer
 from memplace_agents.search import factored_programs as programs
 from memplace_agents.search.cheap_plans import cheap_plans
@@ -24,23 +20,21 @@ from memplace_agents.search.factored_programs import program_of
 from memplace_agents.search.preferences import by_role, finished
 from memplace_env._lib.errors import AgentError, EnvError
 from memplace_env.envs.malloc_game import GameBatch, MallocGameEnv
+from memplace_env.envs.malloc_game.flat import flat_space
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag
 from tests.agents.plan_gradient import env_of, small
 from tests.agents.planted import optimum_ps, planted_env, reach
-from tests.agents.test_learning_agent import plain
 
 FORMULATIONS = ["one-shot", "game"]
-CASES = [("one-shot", False), ("game", False), ("game", True)]
-"""Formulations, and whether decisions are taken in turn."""
 
 
-@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
-def test_a_search_begins_with_the_rules(formulation, in_turn):
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_a_search_begins_with_the_rules(formulation):
     env = env_of(formulation)
-    solution = small(in_turn).solve(env, budget=90, seed=1)
+    solution = small().solve(env, budget=90, seed=1)
     assert solution.evaluations == 90
     rules = [evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values()]
     assert solution.report.latency_s <= min(rules)
@@ -53,19 +47,11 @@ def test_planted_optima_that_no_rule_finds_are_reached(topology, ops, seed):
     reach(PlanGradient(), env, 4000)
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_a_planted_optimum_of_the_game_is_reached(config):
+def test_a_planted_optimum_of_the_game_is_reached():
     """The greedy player does not, nor do 998 of 1,000 random games."""
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
     assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
-    reach(PlanGradient(CONFIGS[config]), env, 4000)
-
-
-@pytest.mark.parametrize("config", ["default", "in-turn"])
-def test_games_are_decided_at_once_or_in_turn(config):
-    env = env_of("game")
-    run = PlanGradient(CONFIGS[config]).new_run([GameEvaluator(env, budget=9)], 0)
-    assert isinstance(run, GameRun if config == "in-turn" else FactoredRun)
+    reach(PlanGradient(), env, 4000)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,7 +60,7 @@ def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
     problem = env.problem
     decisions, states = entry_decisions(program_of(GameEvaluator(env, budget=9))), problem.new_states(1)
     assert decisions.legal.all()
-    assert decisions.inputs == GameEpisodes.inputs
+    assert decisions.inputs == flat_space().shape[0]
     best = min((evaluate_plan(problem.task, plan).latency_s, name) for name, plan in cheap_plans(problem).items())[1]
     for row, action in zip(decisions.features, preferences_of_plan(problem, cheap_plans(problem)[best]), strict=True):
         assert np.array_equal(row, GameBatch([problem], states, flat=True).observe()[0])
@@ -117,61 +103,6 @@ def test_batches_of_games_end_with_the_time(monkeypatch):
     assert sum(played) == len(choices) == len(times_s) == 2 * programs.AT_A_TIME
 
 
-def test_games_count_as_they_end():
-    env, rng = env_of("game"), np.random.default_rng(0)
-    evaluator = GameEvaluator(env, budget=9)
-    episodes = GameEpisodes(evaluator, 3)
-    returns, latencies, running = [], [], np.zeros(3)
-    while evaluator.remaining:
-        legal = episodes.turn().legal
-        before = len(latencies)
-        rewards, ended = episodes.step((rng.random(legal.shape) * legal).argmax(1))
-        running += rewards
-        returns += running[ended].tolist()
-        latencies += [None] * int(ended.sum())
-        running[ended] = 0
-        assert evaluator.evaluations == min(len(latencies), 9)
-        assert len(latencies) - before in range(4)
-    best = 1 - evaluator.best_latency_s / evaluator.baseline_s
-    assert 100 * best == pytest.approx(max(returns[:9]))
-
-
-def test_demonstrations_are_the_best_game():
-    env = env_of("game", seed=4)
-    evaluator = GameEvaluator(env, budget=100)
-    episodes = GameEpisodes(evaluator, 3)
-    assert episodes.demonstration() is None
-    episodes.begin()
-    assert not episodes.far
-    assert episodes.demonstration() is None
-    episodes.far = True
-    shown, states = episodes.demonstration(), env.problem.new_states(1)
-    actions = np.zeros((1, episodes.length), dtype=np.int64)
-    actions[0, shown.turn.entry] = shown.action
-    env.problem.replay(states, actions)
-    assert np.take_along_axis(shown.turn.legal, shown.action[:, None], 1).all()
-    assert (shown.turn.legal.sum(1) > 1).all()
-    assert env.problem.latency_s(states)[0] == episodes._best_s
-
-
-def test_drawn_programs_are_trained_on_and_resumed():
-    """Games of all programs count; a run that goes on from a saved state is the unbroken run."""
-
-    def run(rounds, state=None):
-        evaluator = GameEvaluator(gym.make("MallocGame-Synthetic-v0").unwrapped, budget=10_000)
-        made = small().new_run([evaluator], 3)
-        made.begin() if state is None else made.load_state_dict(state)
-        first = evaluator.evaluations
-        for _ in range(rounds):
-            made.step()
-        return made, evaluator.evaluations - first
-
-    half, counted = run(60)
-    assert counted >= 4
-    whole, resumed = run(75)[0], run(15, half.state_dict())[0]
-    assert plain(whole.state_dict()) == plain(resumed.state_dict())
-
-
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_damaged_checkpoints_are_refused(formulation, tmp_path):
     env = env_of(formulation)
@@ -198,5 +129,7 @@ def test_foreign_policies_are_refused(tmp_path):
 def test_other_environments_are_refused():
     with pytest.raises(AgentError, match="one formulation"):
         PlanGradient().train([env_of("game"), env_of("one-shot")])
+    with pytest.raises(AgentError, match="train ppo"):
+        PlanGradient().solve(gym.make("MallocGame-Synthetic-v0"))
     with pytest.raises(EnvError, match="formulation"):
         PlanGradient().solve(gym.make("CartPole-v1"))

@@ -201,10 +201,10 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
 
 
 def test_programs_that_are_drawn(parsed: Callable[..., Any]) -> None:
-    small = ("--set", "games=2", "--set", "decisions=16", "--set", "hidden=8", "--budget", 12)
-    for agent, settings in {"muzero": small, "plan-gradient": ("--budget", 12)}.items():
-        workloads = parsed("train", agent, "MallocGame-Synthetic-v0", *settings, "--out", agent)["runs"][0]["workloads"]
-        assert workloads[0]["evaluations"] >= 12
+    small = ("--set", "games=2", "--set", "decisions=16", "--set", "hidden=8")
+    for agent, settings in {"muzero": small, "ppo": ()}.items():
+        train = ("train", agent, "MallocGame-Synthetic-v0", *settings, "--budget", 12, "--out", agent)
+        assert parsed(*train)["runs"][0]["workloads"][0]["evaluations"] == 12
 
 
 class _Malicious:

@@ -7,17 +7,14 @@ import torch
 from numpy.typing import NDArray
 
 from memplace_agents.learning.factored_learner import EntryDecisions
-from memplace_agents.learning.rollouts import Turn
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.factored_programs import FactoredProgram
 from memplace_agents.search.preferences import finished
 from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
-from memplace_env.envs.malloc_game.state import ACTIONS
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import node_features
-from memplace_env.program.program import Ints
 
 
 def entry_decisions(program: FactoredProgram) -> EntryDecisions:
@@ -42,15 +39,9 @@ def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float
         return movable
     plans = np.stack([preferences_of_plan(problem, plan) for plan in cheap_plans(problem).values()])
     preferred = plans[problem.latency_s(finished(problem, plans)).argmin()].astype(np.int64)
-    return seen_along(problem, preferred).observation
-
-
-def seen_along(problem: MallocGameProblem, actions: Ints) -> Turn:
-    """Return all decisions of the game along actions int64[U]; where one is illegal the nearest legal one is played."""
-    count, batch = problem.num_decisions, GameBatch([problem], [problem.first_state], flat=True)
+    batch, features = GameBatch([problem], [problem.first_state], flat=True), empty_flat(problem.num_decisions)
     rows = batch.observe()
-    seen = Turn(empty_flat(count), np.empty((count, len(ACTIONS)), dtype=bool), np.arange(count))
-    for use in range(count):
-        seen.observation[use], seen.legal[use] = rows[0], batch.legal()[0]
-        batch.step(actions[use : use + 1], rows)
-    return seen
+    for use, action in enumerate(preferred):
+        features[use] = rows[0]
+        batch.step(action[None], rows)
+    return features

@@ -1,4 +1,4 @@
-"""Policies over observations that are vectors, their first weights, and critics of several programs."""
+"""Policies over observations that are vectors, and their first weights."""
 
 from __future__ import annotations
 
@@ -35,54 +35,6 @@ class FlatPolicy(PolicyNetwork):
         """Return logits float32[..., actions] of observations float32[..., inputs]."""
         logits: Tensor = self.layers(observation)
         return logits
-
-
-class Critic(nn.Module):
-    """Returns to come of several programs, in units of the running mean and deviation of each program's returns.
-
-    Returns differ by orders of magnitude between programs (PopArt, van Hasselt et al., arXiv 1602.07714).
-
-    Args:
-        inputs: length of the observation.
-        width: width of the hidden layers.
-        programs: number of programs.
-
-    Attributes:
-        mean, deviation: float64[programs], of each program's returns.
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, inputs: int, width: int, programs: int) -> None:
-        super().__init__()
-        self.layers = mlp(inputs, width, programs)
-        self.register_buffer("mean", torch.zeros(programs, dtype=torch.float64))
-        self.register_buffer("deviation", torch.ones(programs, dtype=torch.float64))
-
-    def forward(self, observation: Tensor, program: int) -> Tensor:
-        """Return float32[...], expected returns of observations float32[..., inputs] in the program's units."""
-        values: Tensor = self.layers(observation)[..., program]
-        return values
-
-    def values(self, observation: Tensor, program: int) -> Tensor:
-        """Return float32[...], expected returns in the environment's units."""
-        values: Tensor = self(observation, program)
-        return values * self.deviation[program].float() + self.mean[program].float()
-
-    @torch.no_grad()
-    def rescale(self, returns: Tensor, program: int, weight: float) -> None:
-        """Move mean and deviation towards those of `returns` by a weight of 0..1, such that all values stay."""
-        mean, deviation = self.mean[program].clone(), self.deviation[program].clone()
-        precise = returns.double()
-        self.mean[program] += weight * (precise.mean() - mean)
-        square = (1 - weight) * (deviation**2 + mean**2) + weight * precise.square().mean()
-        self.deviation[program] = (square - self.mean[program] ** 2).clamp(min=1e-12).sqrt()
-        last = self.layers[-1]
-        assert isinstance(last, nn.Linear)
-        last.weight[program] *= (deviation / self.deviation[program]).float()
-        shifted = last.bias[program].double() * deviation + mean - self.mean[program]
-        last.bias[program] = (shifted / self.deviation[program]).float()
 
 
 def check_numbers(log_policy: Tensor, policy: FlatPolicy | None, program: str) -> None:

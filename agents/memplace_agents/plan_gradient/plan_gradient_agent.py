@@ -10,8 +10,6 @@ from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.plan_gradient.factored_run import FactoredRun
-from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
-from memplace_agents.plan_gradient.in_turn.game_run import GameRun
 from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfig
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
@@ -22,10 +20,8 @@ class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
     """Risk-seeking policy gradient (Petersen et al., arXiv 1912.04871) that samples whole plans.
 
     The policy decides all entries of an assignment, or all uses of a game, at once, and learns from the best of each
-    round by rank, with clipped gradient steps and without a value function. In games of programs that are drawn, or
-    with the setting `in_turn`, it is proximal policy optimisation (Schulman et al., arXiv 1707.06347) instead: it sees
-    the game and decides use by use. Every plan tried while it learns counts, after those of the rules, so that it is
-    never worse than the best of these.
+    round by rank, with clipped gradient steps and without a value function. Every plan tried while it learns counts,
+    after those of the rules, so that it is never worse than the best of these.
 
     The config is a `PlanGradientConfig`. The policy is a `FlatPolicy`, which may come from other programs: in one-shot
     environments from a machine with as many levels, in mallocGame from any game. All other arguments are those of
@@ -49,24 +45,18 @@ class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
                 f"{self.name} trains on environments of one formulation and on machines with equally many levels; "
                 "pass such environments."
             )
-        if games and (self.config.in_turn or any(some.env.programs is not None for some in games)):
-            self._check(GameEpisodes.inputs, GameEpisodes.actions)
-            return GameRun(self.config.games_in_turn, games, self.policy, seed)
+        if any(some.env.programs is not None for some in games):
+            raise AgentError(
+                f"{self.name} has a table for each program, so it draws none; train ppo on drawn programs."
+            )
         programs = [program_of(evaluator) for evaluator in evaluators]
         decisions = [entry_decisions(program) for program in programs]
-        self._check(decisions[0].inputs, decisions[0].actions)
-        settings = self.config.games if games else self.config.one_shot
-        return FactoredRun(settings, programs, decisions, self.policy, seed)
-
-    def _check(self, inputs: int, actions: int) -> None:
-        """Refuse a policy of other environments.
-
-        Raises:
-            AgentError: if the policy is one.
-        """
+        inputs, actions = decisions[0].inputs, decisions[0].actions
         options = {} if self.policy is None else self.policy.options
         if options and (options["inputs"], options["actions"]) != (inputs, actions):
             raise AgentError(
                 f"The policy has {options['inputs']} inputs and {options['actions']} actions, where {inputs} and "
                 f"{actions} are needed; pass one that was trained in this formulation, with as many memory levels."
             )
+        settings = self.config.games if games else self.config.one_shot
+        return FactoredRun(settings, programs, decisions, self.policy, seed)

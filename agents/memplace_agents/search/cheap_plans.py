@@ -9,6 +9,7 @@ from memplace_agents.search.accounting import Evaluator
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.envs.steps import StepsProblem
 from memplace_env.placement.compiler import HEURISTICS, all_backing, place_levels
 from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -19,14 +20,14 @@ BEST_FIRST = ("all-fastest", "density-greedy 8", "density-greedy 5", "density-gr
 workloads; the other rules add 0.04 % of the proven gain there. Our choice."""
 
 
-def cheap_plans(problem: OneShotProblem | MallocGameProblem) -> dict[str, MemoryPlan]:
+def cheap_plans(problem: OneShotProblem | StepsProblem | MallocGameProblem) -> dict[str, MemoryPlan]:
     """Return the plan of each rule by its name, those that are mostly best first.
 
-    One-shot: the compiler's heuristics and density-greedy's variants. Games: XLA's public option sets, the greedy
+    All but games: the compiler's heuristics and density-greedy's variants. Games: XLA's public option sets, the greedy
     player, and everything in the backing memory. Rules read the cost arrays; a black box is asked for native only.
     """
     task = problem.task
-    if isinstance(problem, OneShotProblem):
+    if not isinstance(problem, MallocGameProblem):
         return _rules(task)
     states = problem.new_states(1)
     problem.finish_greedily(states)

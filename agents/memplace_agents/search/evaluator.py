@@ -1,8 +1,8 @@
-"""Evaluators of one-shot assignments and of finished games, with which agents search."""
+"""Evaluators of one-shot assignments and of finished episodes, with which agents search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -15,11 +15,20 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.one_shot.reward import egrl_reward, speedup_reward
 from memplace_env.envs.placement_env import formulation_of
 from memplace_env.envs.registration import Formulation
+from memplace_env.envs.steps import StepsEnv
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
-__all__ = ["Evaluated", "Evaluator", "GameEvaluator", "OneShotEvaluator", "evaluator_for"]
+__all__ = [
+    "EpisodeEvaluator",
+    "Evaluated",
+    "Evaluator",
+    "GameEvaluator",
+    "OneShotEvaluator",
+    "StepsEvaluator",
+    "evaluator_for",
+]
 
 
 class Evaluated(NamedTuple):
@@ -74,7 +83,36 @@ class OneShotEvaluator(Evaluator):
         return self.env.problem.compile(assignment).plan
 
 
-class GameEvaluator(Evaluator):
+class EpisodeEvaluator(Evaluator):
+    """Counts episodes of several decisions as they end, and keeps the plan of the best."""
+
+    env: MallocGameEnv | StepsEnv
+
+    def offer_ended(
+        self, states: Ints, exact_s: NDArray[np.float64], episodes: int | None = None
+    ) -> NDArray[np.float64]:
+        """Count episodes and keep the plan of the best if it is faster than all before.
+
+        Args:
+            states: int64[B, size], their last states; B may be 0, as time may run out between two checks of
+                `remaining`.
+            exact_s: float64[B], their latencies in seconds, by the black box if there is one.
+            episodes: number of episodes played to find these; B if None.
+
+        Returns:
+            The latencies in seconds as measured, float64[B].
+        """
+        problem = self.env.problem
+        if not len(states):
+            return np.empty(0)
+        latency = self._measured(exact_s, states, problem.plan)
+        best = int(latency.argmin())
+        count = len(states) if episodes is None else episodes
+        self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
+        return latency
+
+
+class GameEvaluator(EpisodeEvaluator):
     """Counts finished games, and keeps the plan of the best."""
 
     env: MallocGameEnv
@@ -87,23 +125,28 @@ class GameEvaluator(Evaluator):
         return all_backing_report(self.env.task).latency_s
 
     def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
-        """Count finished games and keep the plan of the best if it is faster than all before.
+        """Count finished games as `offer_ended` does, whose arguments these are, and return their latencies."""
+        exact_s = self.env.problem.final_latency_s(states) if len(states) else np.empty(0)
+        return self.offer_ended(states, exact_s, games)
 
-        Args:
-            states: int64[B, size]; B may be 0, as time may run out between two checks of `remaining`.
-            games: number of games played to find these; B if None.
 
-        Returns:
-            The latencies in seconds, float64[B].
-        """
-        problem = self.env.problem
-        if not len(states):
-            return np.empty(0)
-        latency = self._measured(problem.final_latency_s(states), states, problem.plan)
-        best = int(latency.argmin())
-        count = len(states) if games is None else games
-        self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
-        return latency
+class StepsEvaluator(EpisodeEvaluator):
+    """Counts finished episodes in steps, and keeps the plan of the best."""
+
+    env: StepsEnv
+    formulation = Formulation.STEPS
+    refusal = "an environment in steps; this agent plays MemPlaceSteps-...-v0."
+
+    @property
+    def baseline_s(self) -> float:
+        """Latency of native's plan."""
+        return self.env.problem.one_shot.native_report.latency_s
+
+
+_EVALUATORS: Mapping[str, type[OneShotEvaluator | EpisodeEvaluator]] = {
+    Formulation.GAME: GameEvaluator,
+    Formulation.STEPS: StepsEvaluator,
+}
 
 
 def evaluator_for(
@@ -111,11 +154,15 @@ def evaluator_for(
 ) -> OneShotEvaluator | GameEvaluator:
     """Return the evaluator of an environment for an agent that plays these formulations; see `Evaluator` for options.
 
+    For an agent that plays steps it may be a `StepsEvaluator`.
+
     Raises:
         AgentError: if the environment has another formulation, or the budget or the time is out of range.
-        EnvError: if the agent plays both formulations and the environment does not declare its own.
+        EnvError: if the agent plays several formulations and the environment does not declare its own.
     """
     env = made(env)
     formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
-    kind = GameEvaluator if formulation == Formulation.GAME else OneShotEvaluator  # a plain "game", too
-    return kind(env, **options)
+    played = formulation if formulation in formulations else Formulation.ONE_SHOT  # which then refuses it
+    kind: Any = _EVALUATORS.get(played, OneShotEvaluator)  # a plain "game" is a key, too
+    evaluator: OneShotEvaluator | GameEvaluator = kind(env, **options)
+    return evaluator

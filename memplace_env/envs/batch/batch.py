@@ -29,6 +29,10 @@ class BatchProblem(Protocol):
         """Latency with everything in the backing memory."""
 
     @property
+    def num_decisions(self) -> int:
+        """Number of decisions in every episode."""
+
+    @property
     def parts(self) -> tuple[Any, ...]:
         """NamedTuples of the arrays and scalars that kernels read."""
 

@@ -134,6 +134,15 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     def form_of(self, seen: Any) -> Observation:
         """Return observations of a batch in the form that Gymnasium takes."""
 
+    @property
+    def n_steps(self) -> int:
+        """Steps of an episode of the present problem."""
+        return self.steps_of(self.problem)
+
+    def steps_of(self, problem: Problem) -> int:
+        """Return the steps of an episode of a problem."""
+        return problem.num_decisions
+
     def turn_to(self, drawn: Drawn[Problem]) -> None:
         """Turn to a drawn problem; its episode begins with `_begin`."""
         self.setting, self.problem, self.task = drawn.setting, drawn.problem, drawn.problem.task

@@ -69,6 +69,12 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         """The states, int64[size] each."""
         return self.batch.states
 
+    @property
+    def n_steps(self) -> int:
+        """Steps of an episode, about; of episodes of several programs their mean, rounded up."""
+        steps = [self.env.steps_of(problem) for problem in self.batch.problems]
+        return -(-sum(steps) // len(steps))
+
     def action_masks(self) -> NDArray[np.bool_]:
         """Return bool[B, 3], the legal actions of every episode."""
         return self.batch.legal()

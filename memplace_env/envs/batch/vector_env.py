@@ -68,6 +68,11 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             self._episode_info[key][:] = value
         self._ended = np.zeros(self.num_envs, dtype=bool)
 
+    @property
+    def n_steps(self) -> int:
+        """Steps of an episode, about; of episodes of several programs their mean."""
+        return self.env.n_steps
+
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Batched space; made on demand, since its bounds alone take as much memory as the observations."""

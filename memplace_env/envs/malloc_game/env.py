@@ -165,6 +165,10 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
             return problem.first_choice if self.skip_forced else problem.first_state
         return problem.without_forced(state) if self.skip_forced else state
 
+    def steps_of(self, problem: MallocGameProblem) -> int:
+        """Return the steps of a game; with `skip_forced`, where games differ, the mean of random ones."""
+        return problem.num_choices if self.skip_forced else problem.num_decisions
+
     def new_batch(self, problems: list[MallocGameProblem], states: list[Ints]) -> GameBatch:
         """Return games in copies of these states."""
         return GameBatch(problems, states, self.flat)

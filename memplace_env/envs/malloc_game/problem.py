@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memplace_env._lib.array_rows import row_of
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.threads import cached_property, in_chunks
-from memplace_env._lib.units import PS
+from memplace_env._lib.units import PS, ceil_div
 from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.known import KnownStates
 from memplace_env.envs.malloc_game.observation import Unchanging, unchanging
@@ -65,6 +65,16 @@ class MallocGameProblem:
     def num_decisions(self) -> int:
         """Number of decisions in every game, U."""
         return self.program.num_uses
+
+    @cached_property
+    def num_choices(self) -> int:
+        """Decisions with a choice in a game, about: the mean of eight random ones, rounded up; at least 1."""
+        states, rng, count = self.new_states(8), np.random.default_rng(0), 0
+        while not self.done(states).all():
+            legal = self.legal(states)
+            count += int((legal.sum(axis=1) > 1).sum())
+            self.play(states, (rng.random(legal.shape) * legal).argmax(axis=1))
+        return max(ceil_div(count, len(states)), 1)
 
     @cached_property
     def first_state(self) -> Ints:

@@ -1,1 +1,0 @@
-"""Proximal policy optimisation in games, use by use: `--config in-turn`, and programs that are drawn."""
