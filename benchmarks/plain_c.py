@@ -50,16 +50,16 @@ def evaluate_in_c(
     """Return what `evaluate_assignments` returns, computed by `plain_c.c` in one thread.
 
     Raises:
-        ValueError: if weights are streamed, or so many blocks are alive together that the kernels keep no lists.
+        ValueError: if weights are streamed, offsets are pinned, or so many blocks are alive together that the kernels
+            keep no lists.
         MemoryError: if there is no memory for the scratch of one assignment.
     """
-    if schedule.streamed or schedule.crowded:
-        raise ValueError("The C file has neither streamed weights nor crowds of blocks; take a program on nnp-i.")
+    *blocks, pins = schedule.blocks
+    if schedule.streamed or schedule.crowded or len(pins):
+        raise ValueError("The C file has no streamed weights, crowds of blocks or pins; take a program on nnp-i.")
     assignments = np.ascontiguousarray(assignments, dtype=np.int64)
     by_name = schedule._asdict() | schedule.costs._asdict() | {"decision_of": decision_of}
-    by_name |= dict(
-        zip(("size", "first", "last", "ptr", "middle", "other"), schedule.blocks + schedule.near, strict=True)
-    )
+    by_name |= dict(zip(("size", "first", "last", "ptr", "middle", "other"), (*blocks, *schedule.near), strict=True))
     by_name |= {
         "tensors": len(schedule.tensor_bytes),
         "levels": len(schedule.capacity),

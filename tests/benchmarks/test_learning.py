@@ -18,7 +18,7 @@ from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation
 
 GAME, MAP = learning.GAMES[0], learning.IDS[0]
-OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event")
+OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event", "Compiled")
 BASE_PS = 10**12
 
 

@@ -90,7 +90,7 @@ def test_a_plan_makes_its_program_again(network: str) -> None:
 
 
 def test_ids_are_what_they_were() -> None:
-    specs = [spec for spec in registered_envs().values() if "workload" in spec.kwargs]
+    specs = [spec for name, spec in registered_envs().items() if "workload" in spec.kwargs and "-Compiled-" not in name]
     assert {spec.kwargs["in_place"] for spec in specs if "optimum" not in spec.kwargs} == {"none"}
     assert said(Setting("NeRF", "tpu-v4i", 1, dtype="bfloat16").task()) == (0, None)
     env: Any = gym.make("MemPlace-NeRF-intel-npu-4000-v0", in_place="elementwise").unwrapped

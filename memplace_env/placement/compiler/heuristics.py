@@ -51,6 +51,8 @@ def _searched(task: Task, plan: MemoryPlan, homeless: Ints) -> MemoryPlan | None
     from memplace_env.placement.addresses.address_search import pack  # whose kernels are on this package's
 
     must = np.flatnonzero(task.must_leave & task.program.is_placeable)
+    if task.streams_weights and (task.program.tensor_kind[must] == TensorKind.WEIGHT).any():
+        return None  # these would need copies, too
     first, last = block_lives(task)
     for level in np.flatnonzero(task.allowed[homeless].all(axis=0)).tolist():
         levels = np.full(task.program.num_tensors, task.backing)
