@@ -8,7 +8,8 @@ over that of the best plan found by the exact agent within `WORK`, and by `SEARC
 of cross-entropy for games where the exact agent leaves more than 1 % to its bound. Maps on chips that stream weights
 are those of local search, as no map can say that an op waits for a copy. A candidate passes from `LEAST` on. Of each
 formulation chips take turns, those with most candidates first; a chip's turn takes the passing candidate with the
-largest headroom whose family has no id yet, until there are `MOST`.
+largest headroom whose family has no id yet, until there are `MOST`. A setting that is as it was written, so that it
+would be a registered problem under another name, is no candidate.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, family_of
 from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.task import Task
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.model_file import format_of
 from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import zoo_names, zoo_path
+from memplace_leaderboard.pinned import costs_sha256, task_of
 
 END: Final = "Compiled"
 MICRO: Final = ("stm32n6", "ethos-u55-256")
@@ -102,6 +105,7 @@ def measure(run: Record) -> Record:
     return {
         **run,
         "setting": setting,
+        "new": is_new(formulation, run["name"], task),
         "ops": task.program.num_ops,
         "baseline_s": (all_backing_report(task) if is_game else env.problem.native_report).latency_s,
         "cheap": cheap,
@@ -113,8 +117,16 @@ def measure(run: Record) -> Record:
 
 
 def passes(record: Record) -> bool:
-    """Return True if the setting's headroom is large enough for an id."""
-    return headroom(record) >= LEAST
+    """Return True if the setting is a problem of its own, whose headroom is large enough for an id."""
+    return bool(record["new"]) and headroom(record) >= LEAST
+
+
+def is_new(formulation: Formulation, name: str, task: Task) -> bool:
+    """Return False if the task is that of the registered id of this name."""
+    if name not in formulation.traits.settings:
+        return True
+    before = task_of(formulation.traits.env_id(name))
+    return (task.program.sha256, costs_sha256(task.costs)) != (before.program.sha256, costs_sha256(before.costs))
 
 
 def chosen(records: Records) -> list[Record]:

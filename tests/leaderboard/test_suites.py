@@ -57,7 +57,7 @@ def test_the_splits_stand():
 
 
 FROZEN = {
-    "compiled-v1": "b51b4a0e3063ce4ace4d9327700e33c79da9e62f9f51df8c0b79643da67cd8d8",
+    "compiled-v1": "31a558481dec155985eb8f6fa2fa8b8eaf189a926191206fa5917e015e21b1a5",
     "black-box-v2": "becb1b674fc7c96868af4203a90742e2410f86253ef615775b79799d784135b9",
     "game-v1": "4ab81fe678e60521614db58d33a933b959977388405772ab78751beee65204ef",
     "one-shot-v1": "5be9b6b7f79224288fddd53f9d242668557e9ea7e0c6512e19346aa2b7dff354",
