@@ -357,7 +357,9 @@ def test_chains_of_results_in_place_are_noticed_when_they_are_broken() -> None:
             for room in range(0, 120, 3):
 
                 def chained(module: types.ModuleType, given: Any = (task, blocks), room: int = room) -> str:
-                    limited = SimpleNamespace(program=given[0].program, backing=1, room_bytes=lambda _: room)
+                    limited = SimpleNamespace(
+                        program=given[0].program, handovers=given[0].handovers, backing=1, room_bytes=lambda _: room
+                    )
                     head = module.heads(limited, given[1], needed=room > 0)
                     return str([head.tolist(), module.joined(*given, head).tolist()])
 
@@ -366,16 +368,13 @@ def test_chains_of_results_in_place_are_noticed_when_they_are_broken() -> None:
                 given = {"explain": explain}
                 cases.append(noted(lambda module, a=(task, blocks), b=given: str(said(module.pack_chains(*a, **b)))))
     # Three operands and three results of which two pairs at most share a place.
-    rows = {
-        "num_ops": 2,
-        "tensor_bytes": np.full(6, 10),
-        "handovers": np.array([[0, 3, 1], [1, 3, 1], [2, 4, 1], [2, 5, 1]]),
-    }
-    apart = SimpleNamespace(program=SimpleNamespace(**rows), backing=1, room_bytes=lambda _: 0)
+    program = SimpleNamespace(num_ops=2, tensor_bytes=np.full(6, 10))
+    pairs = np.array([[0, 3, 1], [1, 3, 1], [2, 4, 1], [2, 5, 1]])
+    apart = SimpleNamespace(program=program, handovers=pairs, backing=1, room_bytes=lambda _: 0)
     blocks = np.array([[tensor, 0, tensor > 2, 1] for tensor in range(6)])
     cases.append(noted(lambda module: str(module.heads(apart, blocks, needed=False).tolist())))
     same = (
-        "if not len(task.program.handovers)",
+        "if not len(task.handovers)",
         "offset, conflicts = pack(task, joined(task, blocks, head), clock, explain=explain)",
     )
     assert unnoticed(chains, decides, cases, same=same) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,11 @@ class CountedEpisodes(CountedEnv):
         self._evaluators, self._rng = evaluators, np.random.default_rng(seed)
         rows, env = max(count, len(evaluators)), evaluators[0].env
         self._of = np.arange(rows) % len(evaluators)
+        # Games are played by the cost arrays: a black box is asked about those that count, and about no others.
+        self._problems = [_without_black_box(evaluator.env.problem) for evaluator in evaluators]
         several = len(evaluators) > 1 or env.programs is not None
         options: dict[str, Any] = {
-            "workload": env.task,
+            "workload": replace(env.task, simulator=None) if env.task.is_black_box else env.task,
             "observation": "flat",
             "autoreset_mode": AutoresetMode.DISABLED,
         }
@@ -135,7 +138,9 @@ class CountedEpisodes(CountedEnv):
     def _next(self, row: int) -> Any:
         """Return the problem of the row's next episode."""
         env = self._evaluators[self._of[row]].env
-        return env.problem if env.programs is None else self._turn(row, env.programs.draw(self._rng, {}))
+        if env.programs is None:
+            return self._problems[self._of[row]]
+        return self._turn(row, env.programs.draw(self._rng, {}))
 
     def _turn(self, row: int, setting: Any) -> Any:
         """Return the problem of a drawn setting, to which the row turns."""
@@ -167,14 +172,16 @@ class CountedEpisodes(CountedEnv):
         return seen, rewards.astype(np.float32), ended, self._no_infos
 
     def _count(self, ended: Ints, rewards: NDArray[np.float64], latency_s: NDArray[np.float64]) -> None:
-        """Count episodes that ended; where measurements are noisy, rewards take the difference to what was measured."""
+        """Count episodes that ended; rewards take the difference to what a black box says, and to what was measured."""
         for program, evaluator in enumerate(self._evaluators):
             rows = ended[self._of[ended] == program][: evaluator.remaining]
             if evaluator.env.programs is not None:
                 evaluator.spend(len(rows))
                 continue
-            measured = evaluator.offer_ended(self._batch.stacked(rows), latency_s[rows])
-            for row, seen_s in zip(rows, measured, strict=True) if evaluator.noisy else ():
+            states, box = self._batch.stacked(rows), evaluator.env.task.is_black_box
+            exact_s = evaluator.env.problem.final_latency_s(states) if box else latency_s[rows]
+            measured = evaluator.offer_ended(states, exact_s)
+            for row, seen_s in zip(rows, measured, strict=True) if evaluator.noisy or box else ():
                 rewards[row] += self._return_of(row, seen_s) - self._return_of(row, latency_s[row])
 
     def _return_of(self, row: int, latency_s: float) -> float:
@@ -218,3 +225,8 @@ class CountedEpisodes(CountedEnv):
         ]
         self._batch.begin(range(len(states)), problems, states)
         self._seen = self._env.form_of(self._batch.observe())
+
+
+def _without_black_box(problem: Any) -> Any:
+    """Return the problem as the cost arrays time it."""
+    return type(problem)(replace(problem.task, simulator=None)) if problem.task.is_black_box else problem
