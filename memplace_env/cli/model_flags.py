@@ -200,7 +200,7 @@ _OPTIONS = {
     ],
     "copies": Annotated[
         str | None,
-        typer.Option("--copies", help="Memories that plans copy between: backing (to or from it), or all."),
+        typer.Option("--copies", help="Memories between which plans of --formulation dynamic copy: backing (to or from it), or all."),
     ],
     "pin": Annotated[
         list[str] | None,

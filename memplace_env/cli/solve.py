@@ -107,6 +107,8 @@ def solve(
 
         solve_memory(*flags.registered(model), out, force, json)
         return
+    if flags.copies == "all" and formulation is not Formulation.DYNAMIC:
+        raise AgentError("--copies all is for plans that move tensors; pass --formulation dynamic, too.")
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)

@@ -20,8 +20,8 @@ class PPO(LearningAgent[OneShotEvaluator | EpisodeEvaluator, ActorCritic]):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347) by Stable-Baselines3, masked by sb3-contrib.
 
     It plays the native vector environments: assignments at once, entry by entry in steps, use by use in mallocGame.
-    Every plan sampled while it learns counts, after those of the rules, so that it is never worse than the best of
-    these.
+    Every plan sampled while it learns counts, after those of the rules, so that with a budget for all of these it
+    is never worse than the best of them.
 
     The config is a `PPOConfig`. The policy is an `ActorCritic`, which may come from other programs: in one-shot
     environments from one with as many ops on a machine with as many levels, in steps and games from any. All other
