@@ -10,6 +10,7 @@ but the sizes go to Vela.
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,8 @@ def estimate(network: str, options: list[str], arena_bytes: int) -> float:
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    if shutil.which("vela") is None:
+        sys.exit("Vela is not installed; run: pip install ethos-u-vela")
     network, options = sys.argv[1], sys.argv[2:]
     found = {kib: estimate(network, options, kib * 1024) for kib in SIZES_KIB}
     best = min(found, key=lambda kib: (found[kib], kib))

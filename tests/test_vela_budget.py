@@ -46,3 +46,11 @@ def test_a_failure_of_the_compiler_is_shown(budget):
     done = budget("--system-config", "None")
     assert done.returncode == 1
     assert "Vela failed for 65,536 bytes:\nno such system" in done.stderr
+
+
+def test_without_the_compiler_the_package_is_named(budget, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    done = budget()
+    assert done.returncode == 1
+    assert "pip install ethos-u-vela" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -103,15 +103,21 @@ def _smallest(
     arguments: list[str], out: Path, form: Format, flags: ModelFlags, *, prefix: str | None, check: bool, json: bool
 ) -> None:
     """Write the model in the smallest arena."""
-    from memplace_env.backends.export.smallest_file import smallest_file
     from memplace_env.cli.model_flags import ModelFlags
-    from memplace_env.program.model_file import read_bytes
+    from memplace_env.program.frontends.tflite.tflite_reader import library
+    from memplace_env.program.model_file import errors_named, read_bytes
 
+    if len(arguments) == 1:
+        _check_tflite(arguments[0], out, prefix, "a .tflite file")
     if form is not Format.TFLITE or len(arguments) != 1 or flags != ModelFlags():
         raise MemPlaceError("--smallest takes a .tflite file alone, no plan and no chip, and --format tflite.")
-    _check_tflite(arguments[0], out, prefix)
-    with stderr().status("looking for the smallest arena"):
-        content, counts = smallest_file(read_bytes(Path(arguments[0]), ".tflite"), check=check)
+    library()  # before it is imported
+    from memplace_env.backends.export.smallest_file import smallest_file
+
+    file = Path(arguments[0])
+    data = read_bytes(file, ".tflite")
+    with errors_named(file), stderr().status("looking for the smallest arena"):
+        content, counts = smallest_file(data, check=check)
     console = stderr() if _is_stdout(out) else stdout()
     _write(out, content)
     if json:
@@ -140,8 +146,8 @@ def _smallest_text(counts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _check_tflite(model: str | None, out: Path, prefix: str | None) -> None:
-    """Refuse arguments before anything is read.
+def _check_tflite(model: str | None, out: Path, prefix: str | None, remedy: str = "--format c") -> None:
+    """Refuse arguments before anything is read; `remedy` is what to pass for a model of another kind.
 
     Raises:
         MemPlaceError: naming the argument that does not fit.
@@ -150,7 +156,7 @@ def _check_tflite(model: str | None, out: Path, prefix: str | None) -> None:
         raise MemPlaceError("--format tflite writes a copy of a .tflite file; pass that file before the plan.")
     if not model.lower().endswith(".tflite"):
         raise MemPlaceError(
-            f"--format tflite writes a copy of a .tflite file, and {model!r} is not one; pass --format c."
+            f"--format tflite writes a copy of a .tflite file, and {model!r} is not one; pass {remedy}."
         )
     if prefix is not None:
         raise MemPlaceError(_NO_PREFIX.format("tflite"))

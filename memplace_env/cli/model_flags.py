@@ -317,7 +317,7 @@ class ModelFlags:
             values=_parsed_values(value) or None,
             aliases=_parsed_pairs(alias, "--alias", "OUTPUT=INPUT, such as present=past", marks=1) or None,
             slices=_parsed_slices(slices),
-            pins=_parsed_pairs(pin, "--pin", "TENSOR=MEMORY, such as input=SRAM") or None,
+            pins=_parsed_pairs(pin, "--pin", "TENSOR=MEMORY[@OFFSET], such as input=SRAM") or None,
             **typed,
         )
 

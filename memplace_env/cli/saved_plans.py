@@ -50,9 +50,13 @@ def named_plans(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
     Raises:
         PlanError: if there is a model without a plan.
     """
+    from memplace_env.placement.workloads import SUFFIXES
+
     first, *others = arguments
     if others and not first.lower().endswith(_SUFFIX):
         return first, [Path(argument) for argument in others]
+    if not others and first.lower().removesuffix(".xz").endswith(SUFFIXES):
+        raise PlanError(f"{first!r} is a model; pass the path of its plan.json after it.")
     if not others and not first.lower().endswith(_SUFFIX) and not Path(first).exists():
         raise PlanError(f"There is no plan {first!r}; pass the path of a plan.json, after its model if it needs one.")
     return None, [Path(argument) for argument in arguments]

@@ -213,6 +213,8 @@ def resolve_task(
     program = aligned(program, alignment)
     if isinstance(model, KnownCosts) and program.slices is None:
         model = KnownCosts(model.arrays, program, chip)
+    if pins is not None and not isinstance(pins, Mapping):
+        raise WorkloadError(f"pins are a dictionary from names of tensors to memories, not {described(pins)}.")
     if pins:
         settings["pins"] = {str(name): str(level) for name, level in pins.items()}
     if copies not in (None, "backing", "all"):

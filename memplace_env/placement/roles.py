@@ -53,6 +53,8 @@ def allowed_levels(program: Program, levels: Sequence[MemoryLevel], io_level: st
     tensors = set(whole.tensor_name) if pins else set[str]()
     for name, pin in pins.items():
         level_name, _ = _parts(pin, numbers)
+        if not level_name:
+            raise WorkloadError(f"The pin {shown(name)}={shown(pin)} names no memory; it is TENSOR=MEMORY[@OFFSET].")
         for known, what, where in ((tensors, "tensor", repr(whole.name)), (numbers, "memory", "the chip")):
             wanted = name if what == "tensor" else level_name
             if wanted not in known:
@@ -91,7 +93,10 @@ def pinned_offsets(program: Program, levels: Sequence[MemoryLevel], pins: Mappin
             continue
         (tensors,) = np.nonzero(np.array([one == name for one in program.whole.tensor_name])[program.whole_tensor])
         unit, text = program.alignment, f"The pin {shown(name)}={shown(pin)}"
-        if not offset.isdecimal() or len(offset) > DIGITS or int(offset) % unit:
+        digits = offset if offset.isascii() and offset.isdecimal() else ""
+        if len(digits.lstrip("0")) > DIGITS:
+            raise WorkloadError(f"{text}: the offset is too large; no memory has that many bytes.")
+        if not digits or int(digits) % unit:
             raise WorkloadError(
                 f"{text} needs a whole number of bytes{f', a multiple of {unit},' * (unit > 1)} behind @."
             )

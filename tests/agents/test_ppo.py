@@ -111,6 +111,10 @@ def test_foreign_policies_and_environments_are_refused():
             PPO().train([env_of(*other) for other in zip(others, (3, 4), strict=True)])
     with pytest.raises(AgentError, match="first_lambda"):
         PPOSettings(first_lambda=1.1)
+    with pytest.raises(AgentError, match=r"PPOSettings\.envs must be a whole number, not 1\.5"):
+        PPOSettings(envs=1.5)
+    with pytest.raises(AgentError, match=r"PPOSettings\.width must be a whole number, not 'a'"):
+        PPOSettings(width="a")
 
 
 def test_a_policy_plays_its_greedy_plan_first(tmp_path):

@@ -60,6 +60,28 @@ def test_the_smallest_arena(
     assert "takes 401,408 bytes, this plan 301,056; no arena is smaller.\nWritten: packed.tflite" in told
 
 
+def test_no_smallest_arena_of_what_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = (NETWORKS / "resnet8.tflite").read_bytes()
+    Path("text.tflite").write_bytes(b"no model at all")
+    Path("cut.tflite").write_bytes(good[:8] + b"\xff" * 100)
+    Path("good.tflite").write_bytes(good)
+
+    def said(name: str) -> str:
+        refused = run("export", name, "--format", "tflite", "--smallest", "--out", "x.tflite")
+        assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+        return refused.stderr
+
+    assert "text.tflite: The file is not a TensorFlow Lite model" in said("text.tflite")
+    assert "cut.tflite: The file is damaged or cut short; get it again." in said("cut.tflite")
+    assert "pass a .tflite file." in said("README.md")
+    assert "pass a .tflite file." in run("export", "README.md", "--smallest", "--out", "x").stderr
+    for name in [name for name in sys.modules if "backends.export" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    assert 'pip install "memplace[tflite]"' in said("good.tflite")
+
+
 def test_a_table(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
     said = parsed("export", MODEL, saved, "--format", "csv", "--out", "plan.csv")
     heads, *lines = Path("plan.csv").read_text().splitlines()

@@ -65,6 +65,7 @@ def test_a_model_that_is_a_file_must_be_passed(run: Run, saved: Path, tmp_path: 
     assert without.stderr == (
         "memplace: There is no plan 'BERT'; pass the path of a plan.json, after its model if it needs one.\n"
     )
+    assert "'net.tflite' is a model; pass the path of its plan.json after" in run(command, "net.tflite", *more).stderr
     if command != "compare":
         assert "not 3 arguments" in run(command, "a", "b", "c", *more).stderr
 

@@ -114,6 +114,8 @@ def test_before_a_reset_and_after_closing(env, many):
         ({"batch": "2"}, "'batch' is '2'; a dim is a whole number"),
         ({"batch": HUGE}, "'batch' is an object of int that cannot be shown"),
         ({"dims": [1]}, r"dims are a dictionary from names to sizes, not \[1\]"),
+        ({"pins": "a"}, "pins are a dictionary from names of tensors to memories, not 'a'"),
+        ({"pins": ["x"]}, r"pins are a dictionary from names of tensors to memories, not \['x'\]"),
         ({"dims": {1: 2}}, "The name of a dim is text, not 1"),
         ({"dtype": ["int8"]}, r"dtype is a name, not \['int8'\]"),
         ({"fusion": np.zeros(2)}, "fusion is a name"),

@@ -104,7 +104,10 @@ def test_a_block_elsewhere_is_named_and_plans_carry_the_pin():
     [
         (("LLC@x",), {}, "needs a whole number of bytes behind @"),
         (("LLC@-1",), {}, "needs a whole number of bytes behind @"),
-        (("LLC@" + "9" * 16,), {}, "needs a whole number of bytes behind @"),
+        (("LLC@²",), {}, "needs a whole number of bytes behind @"),
+        (("LLC@\u0663",), {}, "needs a whole number of bytes behind @"),
+        (("LLC@" + "9" * 16,), {}, "the offset is too large"),
+        (("@64",), {}, "names no memory; it is TENSOR=MEMORY[@OFFSET]"),
         (("LLC@8",), {"alignment": 16}, "needs a whole number of bytes, a multiple of 16, behind @"),
         (("DRAM@0",), {}, "plans choose no addresses in DRAM, the backing memory"),
         (("LLC@0",), {"slices": 0.05}, "is of several tensors, as slices are; leave out the offset, or slices"),

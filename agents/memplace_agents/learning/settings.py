@@ -7,7 +7,10 @@ from dataclasses import fields
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from memplace_env._lib.errors import AgentError
+from memplace_env._lib.foreign import described
 
 
 def check_settings(settings: Any, at_least_one: Collection[str], shares: Collection[str] = ()) -> None:
@@ -24,6 +27,10 @@ def check_settings(settings: Any, at_least_one: Collection[str], shares: Collect
     for field in fields(settings):
         value, least = getattr(settings, field.name), int(field.name in at_least_one)
         name = f"{type(settings).__name__}.{field.name}"
+        kinds = {"int": int | np.integer, "float": int | float | np.integer | np.floating}.get(str(field.type))
+        if kinds is not None and not isinstance(value, kinds):
+            kind = "whole number" if field.type == "int" else "number"
+            raise AgentError(f"{name} must be a {kind}, not {described(value)}.")
         if not isinstance(value, str) and not (isfinite(value) and value >= least):
             raise AgentError(f"{name} must be at least {least} and finite, not {value}.")
         if field.name in shares and value > 1:

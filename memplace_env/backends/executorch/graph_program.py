@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import described
 from memplace_env.backends.executorch.aten_work import work_of
 from memplace_env.program.blocks import ARRIVAL, DEPARTURE
 from memplace_env.program.builder import ProgramBuilder
@@ -46,13 +47,18 @@ def from_executorch(program: Any, method: str = "forward") -> Program:
         method: the method's name, for programs of several.
 
     Raises:
-        WorkloadError: for control flow, a tensor whose size has no bound, or a graph without any op.
+        WorkloadError: for another object, control flow, a tensor whose size has no bound, or a graph without any op.
     """
     if hasattr(program, "to_executorch"):
         program = program.to_executorch()
     if hasattr(program, "exported_program"):
         program = program.exported_program(method)
     graph_module = getattr(program, "graph_module", program)
+    if not hasattr(graph_module, "graph"):
+        raise WorkloadError(
+            "from_executorch takes an EdgeProgramManager, an ExecutorchProgramManager or a GraphModule, not "
+            f"{described(program)}."
+        )
     refuse_control_flow(graph_module)
     return graph_program(graph_module, method).program
 

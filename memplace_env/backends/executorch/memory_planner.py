@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ class MemPlacePlanner:
     Raises:
         AcceleratorError: if the chip cannot be read, or when planning does not hold the tensors.
         AgentError: when planning finds no such agent.
+        ExecutionError: when planning lacks ExecuTorch.
         WorkloadError: when planning meets control flow, or tensors on other devices than the CPU.
     """
 
@@ -79,6 +81,9 @@ class MemPlacePlanner:
         self, alignment: int, specs: Any, graph_module: Any, graph_signature: Any = None, extra_padding: int = 0
     ) -> list[int]:
         """Give each spec its `mem_id` and `mem_offset`, and return the bytes of each arena; ExecuTorch calls it."""
+        if find_spec("executorch") is None:
+            needed = "Planning needs ExecuTorch, which is not installed"
+            raise ExecutionError(f'{needed}; run: pip install "memplace[executorch]".')
         specs, chip = list(specs), self.chip
         refuse_control_flow(graph_module)
         if elsewhere := [spec for spec in specs if getattr(getattr(spec, "device", None), "name", "CPU") != "CPU"]:
@@ -108,7 +113,9 @@ class MemPlacePlanner:
         planned = np.zeros(1 + max([chip.num_levels if chip else 1, *place[:, 0].tolist()]), dtype=np.int64)
         np.maximum.at(planned, place[:, 0], place[:, 1] + size + extra_padding)
         sizes: list[int] = planned.tolist()
-        if default and (sum(sizes) >= sum(default) if latency is None else latency[0] < latency[1]):
+        if default and (
+            sum(sizes) >= sum(default) if latency is None else math.isnan(latency[1]) or latency[0] < latency[1]
+        ):
             sizes, latency = default, latency and (latency[0], latency[0])
         else:
             for root, (arena, offset) in zip(roots, place.tolist(), strict=True):

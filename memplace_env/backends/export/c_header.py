@@ -324,5 +324,5 @@ class _Blocks:
 
     def ends(self, tensor: int, source: int, target: int, start: int, end: int) -> tuple[int, int]:
         """Return the offsets that a copy reads and writes."""
-        covered = (start, end + 1) if source == self._backing else (start - 1, end)
-        return self.offset(tensor, source, *covered), self.offset(tensor, target, *covered)
+        ready = max(start - 1, 0)  # a resident weight lies there from op 0 on
+        return self.offset(tensor, source, ready, end), self.offset(tensor, target, start, end + 1)

@@ -48,7 +48,7 @@ def smallest_file(data: bytes, *, check: bool) -> tuple[bytes, dict[str, Any]]:
     try:
         stored = {index for index in lives if _is_stored(root, index)}
     except Exception as error:  # the package checks nothing, so damaged offsets raise anything
-        raise WorkloadError(f"The model's buffers are damaged ({error}); get the file again.") from error
+        raise WorkloadError("The model's buffers are damaged; get the file again.") from error
     changing = {index: life for index, life in lives.items() if life.changes and index not in stored}
     placed = [index for index, life in changing.items() if life.bytes and not life.tensor.variable]
     left = Counter("variable" if lives[one].tensor.variable else "without a size" for one in changing.keys() - placed)

@@ -62,7 +62,7 @@ def with_offsets(data: bytes, offsets: Sequence[int]) -> bytes:
     except WorkloadError:
         raise
     except Exception as error:  # the package raises many types on damaged files
-        raise WorkloadError(f"The model's buffers or metadata are damaged ({error}); get the file again.") from error
+        raise WorkloadError("The model's buffers or metadata are damaged; get the file again.") from error
 
 
 def _with_metadata(data: bytes, numbers: list[int]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import tflite
 
-from memplace_env._lib.errors import PlanError
+from memplace_env._lib.errors import PlanError, WorkloadError
 from memplace_env._lib.units import ceil_div, round_up
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -192,9 +192,16 @@ class Life:
 
 
 def tensor_count(data: bytes) -> int:
-    """Return the number of tensors of a file's bytes, those of all its graphs, as the metadata counts them."""
-    root = tflite.Model.GetRootAs(data, 0)
-    return sum(root.Subgraphs(number).TensorsLength() for number in range(root.SubgraphsLength()))
+    """Return the number of tensors of a file's bytes, those of all its graphs, as the metadata counts them.
+
+    Raises:
+        WorkloadError: the file is damaged.
+    """
+    try:
+        root = tflite.Model.GetRootAs(data, 0)
+        return sum(root.Subgraphs(number).TensorsLength() for number in range(root.SubgraphsLength()))
+    except Exception as error:  # the package raises many types on damaged files
+        raise WorkloadError("The model's graphs are damaged; get the file again.") from error
 
 
 def lives_of(model: TfliteModel, data: bytes) -> dict[int, Life]:

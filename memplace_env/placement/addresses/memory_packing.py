@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import PlanError
+from memplace_env._lib.foreign import described
 from memplace_env.placement.addresses.address_kernels import FOUND, GAVE_UP, NONE_EXISTS
 from memplace_env.placement.addresses.address_search import Blocks, fit, packing_problem, parts_of
 from memplace_env.placement.addresses.address_tree import pins_fit
@@ -66,6 +67,8 @@ def pack(
         PlanError: if arrays do not match or hold what is no block, a pin is no multiple of its alignment, or too many
             blocks are alive together.
     """
+    if not (capacity is None or isinstance(capacity, int | np.integer)):
+        raise PlanError(f"The capacity is a whole number of bytes, not {described(capacity)}.")
     try:
         arrays = [np.asarray(column) for column in (size, first, last, align, pin)]
         arrays = [array.astype(np.int64, casting="safe" if array.size else "unsafe") for array in arrays]
@@ -73,6 +76,8 @@ def pack(
     except (TypeError, ValueError) as error:
         raise PlanError(f"Blocks are whole numbers in arrays of one length: {error}") from None
     n = size.size
+    if len({array.shape for array in arrays if array.ndim}) > 1:
+        raise PlanError("Blocks are whole numbers in arrays of one length.")
     if (
         size.ndim != 1
         or (size < 0).any()
@@ -83,7 +88,7 @@ def pack(
         raise PlanError("Blocks need sizes of at least 0, an end not before the start, and pins that are aligned.")
     if n == 0:
         return Packed("found", size, 0, 0)
-    if float(size.sum()) + float(align.max()) * n + max(float(pin.max()), 0) > 2**60:
+    if size.sum(dtype=float) + float(align.max()) * n + max(float(pin.max()), 0) > 2**60:
         raise PlanError("Blocks take more than 2**60 bytes.")
     pairs = int((np.arange(n) - np.searchsorted(np.sort(last), np.sort(first))).sum())
     if pairs > MOST_PAIRS:

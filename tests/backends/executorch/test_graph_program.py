@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import memplace_env
-from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.errors import ExecutionError, WorkloadError
+from memplace_env.backends.executorch import memory_planner
 from memplace_env.backends.executorch.aten_work import work_of
 from memplace_env.backends.executorch.graph_program import graph_program, root_of
 from memplace_env.program.blocks import DEPARTURE
@@ -97,3 +98,14 @@ def test_a_size_without_a_bound_is_refused():
 )
 def test_work_follows_from_shapes(operator, operands, result, options, work):
     assert work_of(operator, operands, [result], options) == work
+
+
+def test_another_object_is_refused():
+    with pytest.raises(WorkloadError, match="or a GraphModule, not 3"):
+        memplace_env.from_executorch(3)
+
+
+def test_planning_without_executorch_names_the_package(monkeypatch):
+    monkeypatch.setattr(memory_planner, "find_spec", lambda name: None)
+    with pytest.raises(ExecutionError, match=r'pip install "memplace\[executorch\]"'):
+        memory_planner.MemPlacePlanner()(16, [], None)

@@ -66,8 +66,7 @@ def require_tables_of(task: Task, plan: MemoryPlan, tables: Tables) -> None:
 
     copies = []
     for tensor, source, target, start, end in plan.transfers.tolist():
-        fast = (start, end + 1) if source == chip.backing else (start - 1, end)
-        ends = offset(tensor, source, *fast), offset(tensor, target, *fast)
+        ends = offset(tensor, source, max(start - 1, 0), end), offset(tensor, target, start, end + 1)
         copies.append([tensor, source, target, *ends, start, end])
     assert tables["copies"] == copies
     uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
@@ -86,7 +85,8 @@ def require_tables_of(task: Task, plan: MemoryPlan, tables: Tables) -> None:
 def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
     """Every tensor that is used or copied there has a place, which no other has that is there at the same time."""
     program, tensors = task.program, tables["tensors"]
-    needed = set(program.use_tensor[plan.use_level == task.backing].tolist()) | set(plan.transfers[:, 0].tolist())
+    copies = plan.transfers[(plan.transfers[:, 1:3] == task.backing).any(axis=1)]
+    needed = set(program.use_tensor[plan.use_level == task.backing].tolist()) | set(copies[:, 0].tolist())
     placed = {tensor: row[3] for tensor, row in enumerate(tensors) if row[3] != NO_ADDRESS}
     assert needed <= set(placed)
     own = [tensor for tensor in placed if program.alias_of[tensor] < 0]
@@ -96,7 +96,7 @@ def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
     for tensor, level, op in uses:
         if level == task.backing:
             times[tensor if tensor in times else int(program.alias_of[tensor])].add(op)
-    for tensor, _, _, start, end in plan.transfers.tolist():
+    for tensor, _, _, start, end in copies.tolist():
         times[tensor if tensor in times else int(program.alias_of[tensor])] |= {start, end}
     for tensor in placed:
         owner = tensor if tensor in times else int(program.alias_of[tensor])

@@ -25,6 +25,8 @@ from tests.backends.export.expected import NO_ADDRESS, Tables, require_tables_of
 from tests.by_hand import A, B, W, three_op_task
 from tests.placement.plan.test_validate_alias import GOOD as ALIAS_PLAN
 from tests.placement.plan.test_validate_alias import TASK as ALIAS_TASK
+from tests.placement.plan.test_validate_copies import TASK as COPIES_TASK
+from tests.placement.plan.test_validate_copies import plan as copies_plan
 from tests.strategies import (
     accelerators,
     game_tasks,
@@ -145,6 +147,12 @@ def test_an_output_in_another_tensors_place_has_the_same_address() -> None:
     require_tables_of(ALIAS_TASK, ALIAS_PLAN, tables)
     (output,) = np.flatnonzero(ALIAS_TASK.program.alias_of >= 0)
     assert tables["tensors"][output][3] == tables["tensors"][ALIAS_TASK.program.alias_of[output]][3] != NO_ADDRESS
+
+
+def test_copies_between_fast_memories_have_the_addresses_of_their_blocks() -> None:
+    tables = tables_in(text_of(COPIES_TASK, copies_plan()))
+    require_tables_of(COPIES_TASK, copies_plan(), tables)
+    assert [row[:5] for row in tables["copies"][:2]] == [[A, 1, 0, 40, 0], [A, 0, 1, 0, 40]]
 
 
 @pytest.mark.parametrize("prefix", ["", "1st", "a-b", "_own", "a b", "x" * 65, "é", "a\n"])

@@ -15,6 +15,7 @@ import tflite
 from benchmarks.experiments.vela import networks
 from memplace_env._lib.errors import MemPlaceError, PlanError, WorkloadError
 from memplace_env.backends.export.tflite_file import NAME, with_offline_plan
+from memplace_env.backends.export.tflite_offsets import tensor_count
 from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.compiler.density import density_greedy
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -328,6 +329,12 @@ def test_files_of_over_two_gigabytes_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tflite.Buffer, "Offset", lambda self: 2**31)
     with pytest.raises(WorkloadError, match="after its tables"):
         with_offline_plan(VIEWS, task, planned(task, b=(512, 1, 3)))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"\x10\0\0\0TFL3"])
+def test_tensors_of_a_damaged_file_are_not_counted(data: bytes) -> None:
+    with pytest.raises(WorkloadError, match="get the file again"):
+        tensor_count(data)
 
 
 def test_damaged_files_are_refused_or_written_whole() -> None:

@@ -46,16 +46,21 @@ def parse(data: bytes) -> TfliteModel:
     """
     if data[4:8] != _IDENTIFIER:
         raise WorkloadError("The file is not a TensorFlow Lite model (it lacks the mark TFL3); pass a .tflite file.")
-    reader = _Reader(_library(), data)
+    reader = _Reader(library(), data)
     try:
         return reader.model()
     except WorkloadError:
         raise
     except Exception as error:  # the package checks nothing, so damaged offsets raise anything
-        raise WorkloadError(f"The file is damaged or cut short ({error}); get it again.") from error
+        raise WorkloadError("The file is damaged or cut short; get it again.") from error
 
 
-def _library() -> Any:
+def library() -> Any:
+    """Return the package `tflite`.
+
+    Raises:
+        WorkloadError: it is not installed.
+    """
     try:
         import tflite
     except ImportError as error:
