@@ -200,7 +200,7 @@ _OPTIONS = {
     ],
     "copies": Annotated[
         str | None,
-        typer.Option("--copies", help="Memories between which plans of --formulation dynamic copy: backing (to or from it), or all."),
+        typer.Option("--copies", help="backing: plans that move tensors copy to or from it; all: also between others."),
     ],
     "pin": Annotated[
         list[str] | None,

@@ -54,6 +54,8 @@ class Contrary(Crowded):
 def boxed(formulation, simulator, seed=3, ops=7):
     if formulation is Formulation.ONE_SHOT:
         return gym.make("MemPlace-v0", workload=random_dag(seed, ops=ops, largest=4_000_000), simulator=simulator)
+    if formulation is Formulation.STEPS:
+        return gym.make("MemPlaceSteps-v0", workload=random_dag(seed, ops=ops, largest=4_000_000), simulator=simulator)
     program = random_dag(seed, ops=ops, largest=60_000_000)
     return gym.make("MallocGame-v0", workload=program, simulator=simulator)
 

@@ -17,7 +17,7 @@ from memplace_agents.learning.saved_tensors import like
 from memplace_agents.saved_values import load_random, random_state
 from memplace_agents.search.evaluator import EpisodeEvaluator, OneShotEvaluator
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game import MallocGameVectorEnv
+from memplace_env.envs.malloc_game import MallocGameProblem, MallocGameVectorEnv
 from memplace_env.envs.many.drawn import LEAST_GAIN, Drawn
 from memplace_env.envs.one_shot import OneShotVectorEnv
 from memplace_env.envs.registration import Formulation
@@ -118,7 +118,7 @@ class CountedEpisodes(CountedEnv):
         rows, env = max(count, len(evaluators)), evaluators[0].env
         self._of = np.arange(rows) % len(evaluators)
         # Games are played by the cost arrays: a black box is asked about those that count, and about no others.
-        self._problems = [_without_black_box(evaluator.env.problem) for evaluator in evaluators]
+        self._problems = [_by_cost_arrays(evaluator) for evaluator in evaluators]
         several = len(evaluators) > 1 or env.programs is not None
         options: dict[str, Any] = {
             "workload": replace(env.task, simulator=None) if env.task.is_black_box else env.task,
@@ -179,8 +179,7 @@ class CountedEpisodes(CountedEnv):
                 evaluator.spend(len(rows))
                 continue
             states, box = self._batch.stacked(rows), evaluator.env.task.is_black_box
-            exact_s = evaluator.env.problem.final_latency_s(states) if box else latency_s[rows]
-            measured = evaluator.offer_ended(states, exact_s)
+            measured = evaluator.offer_ended(states, _asked(evaluator, states) if box else latency_s[rows])
             for row, seen_s in zip(rows, measured, strict=True) if evaluator.noisy or box else ():
                 rewards[row] += self._return_of(row, seen_s) - self._return_of(row, latency_s[row])
 
@@ -227,6 +226,15 @@ class CountedEpisodes(CountedEnv):
         self._seen = self._env.form_of(self._batch.observe())
 
 
-def _without_black_box(problem: Any) -> Any:
-    """Return the problem as the cost arrays time it."""
-    return type(problem)(replace(problem.task, simulator=None)) if problem.task.is_black_box else problem
+def _by_cost_arrays(evaluator: EpisodeEvaluator) -> Any:
+    """Return the evaluator's problem as the cost arrays time it."""
+    env = evaluator.env
+    return env.problem_of(replace(env.task, simulator=None)) if env.task.is_black_box else env.problem
+
+
+def _asked(evaluator: EpisodeEvaluator, states: Ints) -> NDArray[np.float64]:
+    """Return the latencies float64[B] that a black box has for episodes that ended."""
+    problem = evaluator.env.problem
+    if isinstance(problem, MallocGameProblem):
+        return problem.final_latency_s(states)
+    return problem.scores(states).latency_s
