@@ -10,6 +10,7 @@ from memplace_env.placement.backing_memory import backing_lives, backing_offsets
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
+from memplace_env.program.blocks import kinds_of
 from memplace_env.program.program import TensorKind
 
 HEADS: Final = "tensor kind level offset size first last first_op last_op in_place_of copied_from".split()
@@ -34,7 +35,7 @@ def csv_of(task: Task, plan: MemoryPlan) -> str:
         PlanError: if the plan is not valid.
     """
     require_valid(task, plan)
-    program, levels = task.program, task.accelerator.levels
+    program, levels, kinds = task.program, task.accelerator.levels, kinds_of(task.program)
     over = {begin: int(plan.allocations[end, 0]) for end, begin in plan.handed_over(program)}
     blocks = [(*block, over.get(row)) for row, block in enumerate(plan.allocations.tolist())]
     first, last = (times.tolist() for times in backing_lives(task, plan))
@@ -49,7 +50,7 @@ def csv_of(task: Task, plan: MemoryPlan) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADS)
     for tensor, level, offset, begin, end, operand in blocks:
-        name, kind = program.tensor_name[tensor], TensorKind(program.tensor_kind[tensor]).name.lower()
+        name, kind = program.tensor_name[tensor], TensorKind(kinds[tensor]).name.lower()
         where = levels[level].name, offset, int(program.tensor_bytes[tensor])
         given = "" if operand is None else program.tensor_name[operand]
         filled = copies[:, :3:2] == (tensor, level)

@@ -13,6 +13,8 @@ from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.blocks import kinds_of
+from memplace_env.program.program import TensorKind
 from tests.strategies import accelerators, game_tasks, programs, programs_with_pairs, tasks, tensor_levels
 from tests.thorough import examples
 
@@ -31,7 +33,9 @@ def require_all_uses(task: Task, plan: MemoryPlan) -> None:
     assert sorted(fast) == sorted(map(tuple, plan.allocations.tolist()))
     for used, served, op in zip(program.use_tensor, plan.use_level, program.use_op, strict=True):
         assert any(b[:2] == (used, served) and b[3] <= op <= b[4] for b in blocks)
+    kinds = kinds_of(program)
     for row, block in zip(rows, blocks, strict=True):
+        assert row["kind"] == TensorKind(kinds[block[0]]).name.lower()
         assert int(row["size"]) == program.tensor_bytes[block[0]]
         assert row["first_op"] == (*program.op_name, "")[block[3]]
     over = {(plan.allocations[begin, 0], plan.allocations[end, 0]) for end, begin in plan.handed_over(program)}
