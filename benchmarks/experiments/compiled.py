@@ -31,7 +31,7 @@ from memplace_env.envs.splits import FORMULATIONS, family_of
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.task import Task
 from memplace_env.program.frontends.onnx import model_dims
-from memplace_env.program.model_file import format_of
+from memplace_env.program.model_file import as_written, format_of
 from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import zoo_names, zoo_path
 from memplace_leaderboard.pinned import costs_sha256, task_of
@@ -49,8 +49,6 @@ EVERY: Final = 3
 """The page shows of so many ids, sorted by headroom, the one in the middle. Our choice."""
 CHOICES: Final = ("fusion", "patterns", "in_place", "alignment", "io_level")
 """Settings that an id says, so that it stays the same problem whatever becomes known of its chip."""
-OLD: Final = {"in_place": "none", "patterns": "off", "alignment": 1, "io_level": "backing"}
-"""Meaning of a task's settings that do not say one of these."""
 
 
 def settings(records: Records = ()) -> Iterator[Record]:
@@ -88,7 +86,10 @@ def measure(run: Record) -> Record:
     if setting["accelerator"] in MICRO and weights > SMALL:
         return {**run, "refused": f"{weights:,} bytes of weights"}
     cheap, cheap_s = best_cheap(env)
-    setting |= {key: task.settings.get(key, OLD.get(key)) for key in CHOICES if key in task.settings or key in OLD}
+    setting |= {
+        **as_written(setting["accelerator"]),
+        **{key: task.settings[key] for key in CHOICES if key in task.settings},
+    }
     began, agent = time.process_time(), memplace_agents.Exact(tie_break="none", work=WORK)
     exact = agent.solve(env, budget=ENDLESS)
     assert exact.report is not None

@@ -10,7 +10,7 @@ import numpy as np
 
 from memplace_agents import Exact, LocalSearch
 from memplace_agents.search.cheap_plans import cheap_plans
-from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator, evaluator_for
 from memplace_agents.search.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_agents.solution import Solution
 from memplace_env.envs.registration import formulation_of_id
@@ -51,7 +51,7 @@ def find_reference(machine: DrawnMachine, env_id: str) -> Solution:
             evaluator.offer(plan)
     if isinstance(evaluator, GameEvaluator):
         _anneal_games(evaluator)
-    else:
+    elif isinstance(evaluator, OneShotEvaluator):
         LocalSearch().run(evaluator, 0)
     return evaluator.solution("reference", 0)
 

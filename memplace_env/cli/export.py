@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -103,7 +104,6 @@ def _smallest(
     arguments: list[str], out: Path, form: Format, flags: ModelFlags, *, prefix: str | None, check: bool, json: bool
 ) -> None:
     """Write the model in the smallest arena."""
-    from memplace_env.cli.model_flags import ModelFlags
     from memplace_env.program.frontends.tflite.tflite_reader import library
     from memplace_env.program.model_file import errors_named, read_bytes
 
@@ -187,7 +187,7 @@ def _table(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, dic
     if prefix is not None:
         raise MemPlaceError(_NO_PREFIX.format("csv"))
     text = csv_of(task, plan)
-    return text.encode(), {"blocks": text.count("\n") - 1}
+    return text.encode(), {"blocks": sum(1 for _ in csv.reader(text.splitlines(keepends=True))) - 1}
 
 
 def _merged(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[Task, bytes, dict[str, Any]]:

@@ -58,11 +58,6 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
     formulation: ClassVar[Formulation]
     episode_info: Mapping[str, Any]
 
-    @property
-    def n_steps(self) -> int:
-        """Steps of an episode."""
-        return 1
-
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
         if render_mode is not None and not (isinstance(render_mode, str) and render_mode in modes):
@@ -73,6 +68,11 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         self.render_mode = render_mode
         self.flat = observation == "flat"
         self.episode_info = {}
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of an episode."""
+        return 1
 
     @property
     def program(self) -> Program:

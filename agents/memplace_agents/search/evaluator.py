@@ -151,10 +151,8 @@ _EVALUATORS: Mapping[str, type[OneShotEvaluator | EpisodeEvaluator]] = {
 
 def evaluator_for(
     env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any
-) -> OneShotEvaluator | GameEvaluator:
+) -> OneShotEvaluator | EpisodeEvaluator:
     """Return the evaluator of an environment for an agent that plays these formulations; see `Evaluator` for options.
-
-    For an agent that plays steps it may be a `StepsEvaluator`.
 
     Raises:
         AgentError: if the environment has another formulation, or the budget or the time is out of range.
@@ -164,5 +162,5 @@ def evaluator_for(
     formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
     played = formulation if formulation in formulations else Formulation.ONE_SHOT  # which then refuses it
     kind: Any = _EVALUATORS.get(played, OneShotEvaluator)  # a plain "game" is a key, too
-    evaluator: OneShotEvaluator | GameEvaluator = kind(env, **options)
+    evaluator: OneShotEvaluator | EpisodeEvaluator = kind(env, **options)
     return evaluator
