@@ -87,7 +87,8 @@ def native(
     Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
     could fill a level and serve a few rows. Done in three orders, op by op with weights first, op by op with results
     first, and all results before all weights, each with and without results in place where the program allows them, and
-    the fastest plan kept (by `simulator`, default the cost arrays).
+    the fastest plan kept (by `simulator`, default the cost arrays). Where several fastest banks serve at once, tensors
+    also take them in turns. Where results must lie in fast memory and no order finds room, addresses are searched for.
     EGRL's own baseline, Intel's compiler, is not published; this one is our choice, meant to be honest and not weak.
     """
     return native_plan(make_task(program, accelerator, costs=costs, simulator=simulator))
