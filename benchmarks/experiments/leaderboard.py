@@ -167,8 +167,8 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
                 for entry in submission.entries:
                     found[entry.env_id]["best_ps"] = min(found[entry.env_id]["best_ps"], entry.latency_ps)
     for env_id, latency_ps, is_game in played(suites):
-        row = found.get(env_id, {})
-        if formulation_of_id(env_id) is Formulation.GAME and row and (is_game or latency_ps < row["cheap_ps"]):
+        row = found.get(env_id)
+        if row and formulation_of_id(env_id) is Formulation.GAME and (is_game or latency_ps < row["cheap_ps"]):
             row["reachable_ps"] = max(min(latency_ps, row.get("reachable_ps", latency_ps)), row["best_ps"])
     for env_id, row in found.items():
         if row["bound_ps"] > row["best_ps"]:

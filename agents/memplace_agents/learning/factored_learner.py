@@ -45,8 +45,6 @@ class FactoredSettings(DistributionSettings):
         width: width of the two hidden layers.
     """
 
-    least_samples: int = 32
-    growth: float = 0.5
     table_rate: float = 0.1
     epochs: int = 2
     width: int = 64

@@ -68,8 +68,9 @@ class DistributionSettings:
 class PlanDistribution:
     """A distribution over plans in which all decisions are independent.
 
-    The logits of a decision are its own plus those of its role, which all decisions that are alike share. A round moves the logits along the gradient of the credited plans' log-likelihood, as the cross-entropy method moves
-    its distribution to the best samples (Rubinstein, 1999), with rank weights (Hansen, arXiv 1604.00772).
+    The logits of a decision are its own plus those of its role, which all decisions that are alike share. A round moves
+    them along the gradient of the credited plans' log-likelihood, as the cross-entropy method moves its distribution to
+    the best samples (Rubinstein, 1999), with rank weights (Hansen, arXiv 1604.00772).
 
     Args:
         settings: every constant.
