@@ -175,7 +175,7 @@ def texts(values: Floats, form: str) -> list[str]:
 
 
 def known_ms(ids: Sequence[str], field: str = "best_ps") -> list[str]:
-    """Return the latency of each best known plan in milliseconds, or its bound."""
+    """Return the latency of each best known plan in milliseconds, or its bound, or the best known game."""
     return [f"{getattr(best_known()[env_id], field) / 1e9:.6f}" for env_id in ids]
 
 
