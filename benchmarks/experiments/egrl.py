@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 from benchmarks.experiments import learning_statistics as statistics
@@ -114,27 +114,17 @@ def figures(records: Records) -> str:
 
 PARTS = {EGRL: "default"} | {f"egrl:{name}": name.replace("-", " ") for name in CONFIGS if name.startswith("no-")}
 """The default, and the solvers that are it without one of its parts, with their names in the table."""
-HALVES = {
-    "egrl:paper": "paper, both",
-    "egrl:paper-ea": "paper, population alone",
-    "egrl:paper-pg": "paper, gradient alone",
-}
-"""The published method, and its halves."""
 
 
-def ablations(solvers: dict[str, str]) -> Callable[[Records], list[dict[str, str]]]:
-    """Return what makes rows of solvers: percentages of the best known gain at `MANY` maps, and that of the first."""
-
-    def rows(records: Records) -> list[dict[str, str]]:
-        whole, found = Shares.of(records, PROGRAMS, next(iter(solvers)), plans=MANY), []
-        for solver, title in sorted(solvers.items(), key=lambda item: item[0] == "egrl:paper"):
-            shares = Shares.of(records, PROGRAMS, solver, plans=MANY)
-            of_each = {n: Shares.of(records, (env_id,), solver, plans=MANY).cell() for n, env_id in MAPS.items()}
-            change = "" if solver == next(iter(solvers)) else statistics.difference(shares, whole)
-            sums = {"mean": f"{shares.mean:.1f}", "against the whole": change, "s": f"{shares.seconds.mean():.1f}"}
-            found.append({"EGRL": title, **of_each, **sums})
-        return found
-
+def ablations(records: Records) -> list[dict[str, str]]:
+    """Return rows of `PARTS`: percentages of the best known gain at `MANY` maps, and that of the default."""
+    whole, rows = Shares.of(records, PROGRAMS, EGRL, plans=MANY), []
+    for solver, title in PARTS.items():
+        shares = Shares.of(records, PROGRAMS, solver, plans=MANY)
+        of_each = {n: Shares.of(records, (env_id,), solver, plans=MANY).cell() for n, env_id in MAPS.items()}
+        change = "" if solver == EGRL else statistics.difference(shares, whole)
+        sums = {"mean": f"{shares.mean:.1f}", "against the whole": change, "s": f"{shares.seconds.mean():.1f}"}
+        rows.append({"EGRL": title, **of_each, **sums})
     return rows
 
 
@@ -152,14 +142,10 @@ EXPERIMENTS = [
     ),
     campaign(
         "egrl-ablations",
-        "EGRL without one of its parts, and the published method with both halves and with each alone.",
+        "EGRL without one of its parts.",
         lambda records: [
-            limited(env_id, solver, seed, plans=MANY)
-            for seed, solver, env_id in product(range(SEEDS), (*PARTS, *HALVES), PROGRAMS)
+            limited(env_id, solver, seed, plans=MANY) for seed, solver, env_id in product(range(SEEDS), PARTS, PROGRAMS)
         ],
-        {
-            "docs/egrl.md#egrl-ablations": table(heads, ablations(PARTS)),
-            "docs/egrl.md#egrl-halves": table(heads, ablations(HALVES)),
-        },
+        {"docs/egrl.md#egrl-ablations": table(heads, ablations)},
     ),
 ]

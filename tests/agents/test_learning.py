@@ -251,7 +251,7 @@ def test_what_is_no_policy_is_refused(tmp_path):
     path.write_bytes(framed({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)))
     refused(path, "not a file of memplace")
     safe_files.save(path, "egrl-run/2", {})
-    refused(path, "'egrl-run/2', where 'graph-policy/3' is needed")
+    refused(path, "'egrl-run/2', where 'graph-policy/4' is needed")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
