@@ -1,16 +1,19 @@
 """Let EGRL breed and train a network of your own.
 
 EGRL needs three methods of a network: make it for a number of memory levels, say what it sees of a program, and decide.
-Populations, gradients, checkpoints and policy files are EGRL's. This one has layers of PyTorch Geometric, which
-`pip install torch-geometric` installs.
+Populations, gradients, checkpoints and policy files are EGRL's. This one has layers of PyTorch Geometric.
 """
 
 import torch
-from torch_geometric.nn import SAGEConv
 
 from memplace_agents import EGRL
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_agents.learning.graph_policy import Graph, LevelNetwork
+
+try:
+    from torch_geometric.nn import SAGEConv
+except ImportError:
+    raise SystemExit("This example has layers of PyTorch Geometric; run: pip install torch-geometric") from None
 
 # ## Three methods
 #

@@ -1,5 +1,6 @@
 """EGRL as an agent: budgets, seeds, policies, and planted optima."""
 
+import runpy
 from dataclasses import asdict
 
 import numpy as np
@@ -8,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.own_network import SagePolicy
 from memplace_agents.built_in_agents import POLICY
 from memplace_agents.egrl import EGRL, EGRLConfig
 from memplace_agents.egrl.egrl_config import CONFIGS
@@ -25,6 +25,7 @@ from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from tests.agents.egrl import small
 from tests.agents.planted import optimum_ps, planted_env, reach
+from tests.source import ROOT
 from tests.thorough import examples
 
 # Budgets and seeds.
@@ -115,8 +116,12 @@ class Reversed(GraphPolicy):
 
 
 @pytest.mark.parametrize("name", ["default", "imitating", "paper"])
-@pytest.mark.parametrize("network", [OwnNetwork, Reversed, SagePolicy], ids=lambda network: network.__name__)
+@pytest.mark.parametrize("network", [OwnNetwork, Reversed, "examples/own_network.py"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_a_network_of_ones_own_is_trained_and_kept(name, network, tmp_path):
+    if isinstance(network, str):
+        pytest.importorskip("torch_geometric")
+        network = runpy.run_path(ROOT / network)["SagePolicy"]
     env = planted_env(ops=6)
     trained = EGRL(small(name), network=network, out=tmp_path).train([env, planted_env(ops=5)], budget=50)
     assert type(trained.policy) is network
