@@ -3,6 +3,7 @@
 import runpy
 from dataclasses import asdict
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -16,6 +17,7 @@ from memplace_agents.egrl.population import genome_of
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy, LevelNetwork, forward_of
 from memplace_agents.learning.policy_file import load_policy
 from memplace_agents.search.cheap_plans import cheap_plans, first_assignments
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
@@ -247,6 +249,19 @@ def test_evolution_alone_reaches_planted_optima(topology):
 def test_the_published_method_reaches_planted_optima(topology):
     """Within 2,000 assignments."""
     reach(EGRL(CONFIGS["paper"]), planted_env(topology, ops=6, seed=0), budget=2000)
+
+
+@pytest.mark.slow
+def test_the_published_gradient_ends_at_one_constant_assignment():
+    """On ResNet50: all weights in the backing memory, all results in the middle level. docs/egrl.md says so."""
+    trained = EGRL(CONFIGS["paper-pg"]).train(["MemPlace-ResNet50-v0"], budget=1000)
+    problem = gym.make("MemPlace-ResNet50-v0").unwrapped.problem
+    decided = trained.policy(Graph.of(problem)).argmax(-1)
+    free = torch.from_numpy(problem.decides.reshape(-1, 2))
+    assert (decided[:, 0][free[:, 0]] == 2).all()
+    assert (decided[:, 1][free[:, 1]] == 1).all()
+    scores = OneShotEvaluator("MemPlace-ResNet50-v0", budget=1)(decided.flatten().numpy()[None])
+    assert scores.reward.item() == pytest.approx(0.8079, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["default", "paper-ea", "refine-only"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_run import EgrlRun
@@ -31,7 +31,7 @@ class EGRL(LearningAgent[OneShotEvaluator, LevelNetwork]):
     """
 
     settings = EGRLConfig
-    network: type[LevelNetwork] = GraphPolicy
+    network: ClassVar[type[LevelNetwork]] = GraphPolicy
     rounds_between_checkpoints = 10
 
     def __init__(self, config: Any = None, *, network: type[LevelNetwork] | None = None, **options: Any) -> None:

@@ -304,8 +304,9 @@ def forward_of(policy: LevelNetwork, problem: OneShotProblem) -> PopulationForwa
     Raises:
         AgentError: if the network's logits have another shape than [T, 2, L].
     """
-    ours = isinstance(policy, GraphPolicy) and type(policy).forward is GraphPolicy.forward
-    return PopulationForward(policy, policy.inputs(problem)) if ours else ForeignForward(policy, problem)
+    if isinstance(policy, GraphPolicy) and type(policy).forward is GraphPolicy.forward:
+        return PopulationForward(policy, policy.inputs(problem))
+    return ForeignForward(policy, problem)
 
 
 def _convolve(weights: Mapping[str, Tensor], name: str, normalised: Tensor, hidden: Tensor) -> Tensor:
