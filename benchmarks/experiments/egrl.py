@@ -9,7 +9,7 @@ from itertools import product
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning import IDS, MAPS, best_rule, campaign
 from benchmarks.experiments.learning_curves import Panel, draw, grid_to
-from benchmarks.experiments.learning_runs import BEST_RULE, EXACT, SEARCHES, SEEDS, free, limited
+from benchmarks.experiments.learning_runs import EXACT, SEARCHES, SEEDS, free, limited
 from benchmarks.experiments.learning_statistics import Shares, file_of, texts
 from benchmarks.harness import Records, heads, table
 from benchmarks.ledger import Record
@@ -22,8 +22,6 @@ FEW, MANY = 1_000, 4_000
 EGRL = "egrl"
 OTHERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "cross-entropy": "cross-entropy"}
 """Searches beside it, and their names in tables; EGRL's lead is over the first."""
-BASELINES = ("all-backing", "results-first", "weights-first", "native", "density-greedy", "all-fastest")
-"""Rules from which EGRL's speed-up is counted, weaker ones first."""
 
 
 def runs(records: Records) -> list[Record]:
@@ -77,17 +75,6 @@ def _shares(records: Records, env_ids: Sequence[str], plans: int) -> tuple[list[
     return others, egrl
 
 
-def baselines(records: Records) -> list[dict[str, str]]:
-    """Return the percentage by which EGRL's plans are faster than those of rules, a row for each program."""
-    rows = []
-    for name, env_id in MAPS.items():
-        egrl = statistics.mean_speedup(records, env_id, EGRL, plans=MANY)
-        solvers = {rule: f"native:{rule}" for rule in BASELINES} | {"best rule": BEST_RULE}
-        over = {title: egrl / statistics.mean_speedup(records, env_id, solver) for title, solver in solvers.items()}
-        rows.append({"EGRL's plans over": name} | {title: f"{100 * (more - 1):+.1f}" for title, more in over.items()})
-    return rows
-
-
 def picture(records: Records) -> bytes:
     """Return the curves of each program over the maps evaluated."""
     grid, shown, panels = grid_to(MANY), {EGRL: "EGRL", **OTHERS}, []
@@ -135,7 +122,6 @@ EXPERIMENTS = [
         runs,
         {
             "docs/egrl.md#egrl": table(heads, results),
-            "docs/egrl.md#egrl-baselines": table(heads, baselines),
             "docs/data/egrl-ids.csv": figures,
             "docs/pictures/egrl.png": picture,
         },

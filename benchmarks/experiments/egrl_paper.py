@@ -114,6 +114,8 @@ def methods(records: Records) -> list[dict[str, str]]:
     rows = []
     for solver, title in (FIXED | METHODS).items():
         found = [[r for r in records if (r["solver"], r["id"]) == (solver, env_id)] for env_id in MAPS.values()]
+        if not all(found):  # not measured yet
+            continue
         valid = [[record["valid"] for record in of_id] for of_id in found]
         base = [r["valid"] for env_id in MAPS.values() for r in records if (r["solver"], r["id"]) == (OTHER, env_id)]
         cells = [f"{np.mean(v):.3f}" + f" [{min(v):.3f}, {max(v):.3f}]" * (solver in METHODS) for v in valid]
