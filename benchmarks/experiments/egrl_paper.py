@@ -27,8 +27,9 @@ from memplace_env.report.explanation.explanation import explain_plan
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.style import LOST, MUTED, new_figure, to_png
 
-BUDGET, DRAWN, SHOWN = 4_000, 100, 8
-"""Assignments of a run; those that a policy draws for a program; a run's picture shows one in so many."""
+BUDGET, LONG, LONG_SEEDS, DRAWN, SHOWN = 4_000, 10_000, 3, 100, 8
+"""Assignments of a run, and of longer ones with so many seeds; those that a policy draws for a program; a run's picture
+shows one in so many."""
 OURS, OTHER = "egrl:imitating", "native:results-first"
 """The solver whose policies are carried over and which is drawn, and the rule over which speed-ups are counted, too."""
 FIXED = {OTHER: "results-first", BEST_RULE: "best rule", "greedy-dp": "Greedy-DP"}
@@ -44,14 +45,15 @@ METHODS = {
 def runs(records: Records = ()) -> list[Record]:
     """Return the settings: all solvers and programs with one seed come before the next seed."""
     every = [*product([0], FIXED, MAPS.values()), *product(range(SEEDS), METHODS, MAPS.values())]
-    return [{"id": env_id, "solver": solver, "seed": seed} for seed, solver, env_id in every]
+    short = [{"id": env_id, "solver": solver, "seed": seed} for seed, solver, env_id in every]
+    return [*short, *({**run, "plans": LONG} for run in short if run["solver"] == OURS and run["seed"] < LONG_SEEDS)]
 
 
 class _Recorder(OneShotEvaluator):
     """An evaluator that keeps all assignments, with the speed-up over native of each valid one and 0 for others."""
 
-    def __init__(self, env_id: str, seed: int) -> None:
-        super().__init__(env_id, budget=BUDGET, seed=seed)
+    def __init__(self, env_id: str, seed: int, budget: int = BUDGET) -> None:
+        super().__init__(env_id, budget=budget, seed=seed)
         self.tried: list[NDArray[Any]] = []
         self.speedups: list[float] = []
 
@@ -64,8 +66,8 @@ class _Recorder(OneShotEvaluator):
 
 def measure(run: Record) -> Record:
     """Return a run's setting with the speed-up over native of its best valid assignment, and its processor seconds."""
-    agent, recorder, policy = agent_of(run["solver"]), _Recorder(run["id"], run["seed"]), None
-    began = time.process_time()
+    agent, recorder = agent_of(run["solver"]), _Recorder(run["id"], run["seed"], run.get("plans", BUDGET))
+    policy, began = None, time.process_time()
     if isinstance(agent, EGRL):
         with one_thread():
             training = agent.new_run([recorder], run["seed"])
@@ -77,7 +79,7 @@ def measure(run: Record) -> Record:
         agent.run(recorder, run["seed"])
     best = max(recorder.speedups, default=recorder.best_speedup)
     found = {**run, "took_s": round(time.process_time() - began, 2), "repaired": recorder.best_speedup, "valid": best}
-    if run["solver"] == OURS and policy is not None:
+    if run["solver"] == OURS and policy is not None and "plans" not in run:
         found["transfer"] = {env_id: _carried_over(policy, env_id, run["seed"]) for env_id in MAPS.values()}
         if run["seed"] == 0:
             found |= _picture_of(recorder.env.problem, np.array(recorder.tried), np.array(recorder.speedups))
@@ -112,8 +114,10 @@ def _picture_of(problem: OneShotProblem, tried: NDArray[Any], speedups: NDArray[
 def methods(records: Records) -> list[dict[str, str]]:
     """Return a row for each solver: speed-ups over native, the worst and the best seed, and over results-first."""
     rows = []
-    for solver, title in (FIXED | METHODS).items():
-        found = [[r for r in records if (r["solver"], r["id"]) == (solver, env_id)] for env_id in MAPS.values()]
+    shown = {(solver, None): title for solver, title in (FIXED | METHODS).items() if solver != OTHER}
+    for (solver, plans), title in (shown | {(OURS, LONG): f"{METHODS[OURS]}, {LONG:,} assignments"}).items():
+        by_id = {env_id: [r for r in records if r["id"] == env_id] for env_id in MAPS.values()}
+        found = [[r for r in of if (r["solver"], r.get("plans")) == (solver, plans)] for of in by_id.values()]
         if not all(found):  # not measured yet
             continue
         valid = [[record["valid"] for record in of_id] for of_id in found]
@@ -128,7 +132,7 @@ def methods(records: Records) -> list[dict[str, str]]:
 
 def transfer(records: Records) -> list[dict[str, str]]:
     """Return a row for each program that policies were trained on, with the means of their seeds."""
-    by_id = {name: [r["transfer"] for r in records if (r["solver"], r["id"]) == (OURS, i)] for name, i in MAPS.items()}
+    by_id = {name: [r["transfer"] for r in records if r["id"] == i and "transfer" in r] for name, i in MAPS.items()}
     return [
         {"trained on": name} | {other: f"{np.mean([of[i] for of in found]):.3f}" for other, i in MAPS.items()}
         for name, found in by_id.items()
@@ -164,4 +168,4 @@ PAGES = {
     "docs/pictures/egrl-paper.png": picture,
 }
 ABOUT = f"The figures of EGRL's paper on its three programs, {BUDGET:,} assignments, by the best valid assignment."
-EXPERIMENTS = [Experiment("egrl-paper", ABOUT, PAGES, runs, measure, key=("id", "solver", "seed"))]
+EXPERIMENTS = [Experiment("egrl-paper", ABOUT, PAGES, runs, measure, key=("id", "solver", "seed", "plans"))]

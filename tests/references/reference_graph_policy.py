@@ -15,7 +15,9 @@ with warnings.catch_warnings():
 class ReferencePolicy(torch.nn.Module):
     """Graph U-Net and attention heads, with first weights of their own or those of a policy."""
 
-    def __init__(self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, skip: bool = False) -> None:
+    def __init__(
+        self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, skip: bool = False
+    ) -> None:
         super().__init__()
         self.skip, seen = skip, hidden + skip * len(FEATURES)
         self.body = GraphUNet(len(FEATURES), hidden, hidden, depth, pool_ratios=0.5)
