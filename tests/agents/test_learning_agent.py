@@ -23,7 +23,7 @@ from tests.agents.planted import planted_env
 
 SMALL = {
     **{f"egrl, {name}": lambda name=name, **options: EGRL(egrl.small(name), **options)
-       for name in ("default", "paper", "ea", "refine-only")},
+       for name in ("default", "paper", "imitating", "ea", "refine-only")},
     **{f"muzero, {name}": lambda name=name, **options: MuZero(muzero.small(name), **options) for name in muzero.MODELS},
     "plan-gradient, one-shot": plan_gradient.small,
     "plan-gradient, game": plan_gradient.small,
