@@ -19,11 +19,15 @@ class Known:
         cheap_ps: latency of the best plan of a rule that does not search.
         best_ps: latency of the best known plan.
         bound_ps: proven lower bound; the best known plan is optimal where the two agree to 0.01 %.
+        reachable_ps: latency of the best plan that is known to be the end of a game, at least `best_ps`: the player of
+            a game does not choose addresses and windows, so plans of solvers may be out of its reach. None for
+            environments that are no games, and for games of which none that is faster than the rules was recorded.
     """
 
     cheap_ps: int
     best_ps: int
     bound_ps: int
+    reachable_ps: int | None = None
 
 
 @lru_cache

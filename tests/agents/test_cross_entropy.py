@@ -33,7 +33,7 @@ SMALL = DistributionSettings(least_samples=8)
 def decisions(rng, count=12, levels=3):
     legal = rng.random((count, levels)) < 0.7
     legal[:, -1] = True
-    return FactoredDecisions(legal)
+    return FactoredDecisions(legal, rng.integers(4, size=count))
 
 
 @examples(40)
@@ -44,10 +44,12 @@ def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
     some, settings, left = decisions(rng), DistributionSettings(), 0.6
     distribution = PlanDistribution(settings, some)
     distribution.logits += rng.normal(size=distribution.logits.shape)
+    distribution.role_logits += rng.normal(size=distribution.role_logits.shape)
     levels, latencies = distribution.sample(20, rng, left), rng.random(20)
     best, weights = levels[:5], credit(latencies, BEST)
 
     def objective(logits):
+        logits = logits + distribution.role_logits[some.alike]
         policy = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         chosen = np.log(policy[np.arange(len(policy)), levels])
         imitated = np.log(policy[np.arange(len(policy)), best])
@@ -62,7 +64,10 @@ def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
     distribution.learn(levels, latencies, best, left)
     clear = abs(slopes) > 1e-4  # Adam's first step has the size of its rate, whatever the slope
     np.testing.assert_allclose(distribution.logits[clear] - before[clear], 0.2 * np.sign(slopes[clear]), rtol=1e-3)
-    np.testing.assert_allclose(distribution._mean[some.legal], 0.1 * slopes[some.legal], atol=1e-7)
+    np.testing.assert_allclose(distribution._own._mean[some.legal], 0.1 * slopes[some.legal], atol=1e-7)
+    for role, mean in enumerate(distribution._shared._mean):
+        twins = some.alike == role
+        np.testing.assert_allclose(mean, 0.1 * slopes[twins].sum(0) * (twins.sum() > 1), atol=1e-6)
 
 
 @examples(20)
@@ -75,6 +80,15 @@ def test_levels_are_legal_and_as_frequent_as_the_probabilities_say(seed):
     levels = distribution.sample(4000, rng, 1.0)
     assert np.take_along_axis(some.legal[None], levels[..., None], -1).all()
     np.testing.assert_allclose((levels[..., None] == np.arange(3)).mean(0), distribution.probabilities(), atol=0.05)
+
+
+def test_the_start_follows_the_settings_of_the_time():
+    """So a search with a time limit, whose first plans were slow, does not stay near the rules."""
+    distribution = PlanDistribution(DistributionSettings(lean=0.0), FactoredDecisions(np.ones((5, 2), dtype=bool)))
+    distribution.start_from(np.ones(5, dtype=np.int64))
+    for start in (1.0, 0.25):
+        distribution.settings = DistributionSettings(start=start)
+        np.testing.assert_allclose(distribution.probabilities()[:, 1], 1 / (1 + np.exp(-start)))
 
 
 def test_what_is_alike_shares_a_number_in_a_part_of_the_plans():
@@ -107,8 +121,10 @@ def test_settings_out_of_range_are_refused(options):
 @pytest.mark.parametrize("budget", [1, 3000, 10**6])
 def test_long_runs_learn_slowly(budget):
     settings = DistributionSettings().for_budget(budget)
-    assert settings.samples == {1: 32, 3000: 32, 10**6: 128}[budget]
-    assert settings.table_rate == pytest.approx({1: 0.2, 3000: 0.2, 10**6: 0.2 * 0.04**0.7}[budget])
+    assert settings.samples == {1: 8, 3000: 13, 10**6: 128}[budget]
+    assert settings.table_rate == pytest.approx(
+        {1: 0.2, 3000: 0.2 * (13 * 125 / 3000) ** 0.7, 10**6: 0.2 * 0.04**0.7}[budget]
+    )
 
 
 def env_of(formulation, seed=3):
@@ -159,7 +175,7 @@ def test_decisions_of_a_map_are_alike_if_levels_mean_the_same_for_them():
             assert (alike[one] == alike[other]) == (meanings[one] == meanings[other])
 
 
-@pytest.mark.parametrize(("topology", "seed"), [("diamond", 6), ("fan-out", 0), ("fan-out", 2)])
+@pytest.mark.parametrize(("topology", "seed"), [("diamond", 5), ("fan-out", 4), ("fan-out", 5)])
 def test_planted_optima_that_no_rule_finds_are_reached(topology, seed):
     env = planted_env(topology, ops=16, seed=seed)
     assert BestRule().solve(env).report.latency_ps > optimum_ps(env)

@@ -175,6 +175,9 @@ def test_plans_are_as_many_as_time_allows_at_the_pace_so_far():
     evaluator.offer_states(states)
     evaluator._begin -= 10  # as if that had taken ten seconds
     assert evaluator.planned in range(20, 51)
+    for _ in range(3):  # later plans take no time, so that the first ones do not count any more
+        evaluator.offer_states(states)
+    assert evaluator.planned > 100
     evaluator._time_limit = 10_000.0
     assert evaluator.planned == 1000
     assert GameEvaluator(GAME, budget=7).planned == 7

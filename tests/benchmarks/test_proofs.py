@@ -64,9 +64,26 @@ def test_best_known_takes_bound_and_plan(recorded):
     row = tomllib.loads(leaderboard.known(suites=()))[MAP]
     assert row["bound_ps"] == known.bound_ps - 5
     assert row["best_ps"] < solution.report.latency_ps
+    assert "reachable_ps" not in row
     recorded(record(MAP, known.best_ps, 2 * known.best_ps))
     with pytest.raises(SystemExit, match="below the bound"):
         leaderboard.known(suites=())
+
+
+def test_the_best_game_is_the_fastest_end_of_one(recorded, monkeypatch):
+    """A plan that is no faster than the rules' may be theirs, and none counts as faster than the best known plan."""
+    row = best_known()[GAME]
+    for latencies, expected in (
+        ([(row.cheap_ps, False)], None),
+        ([(row.cheap_ps, True), (row.cheap_ps + 1, True), (row.cheap_ps, False)], row.cheap_ps),
+        ([(row.cheap_ps, True), (row.cheap_ps - 1, False)], row.cheap_ps - 1),
+        ([(row.best_ps - 1, False), (row.cheap_ps, True)], row.best_ps),
+    ):
+        games = [(GAME, *latency) for latency in latencies]
+        monkeypatch.setattr(leaderboard, "played", lambda suites, games=games: [*games, (MAP, 1, True)])
+        found = tomllib.loads(leaderboard.known(suites=()))
+        assert found[GAME].get("reachable_ps") == expected
+        assert "reachable_ps" not in found[MAP]
 
 
 def test_no_run_of_ours_is_faster_than_the_best_known_plan():

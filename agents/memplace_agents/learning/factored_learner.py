@@ -19,7 +19,6 @@ from memplace_agents.learning.plan_distribution import (
     BEST,
     ENTROPY,
     IMITATION,
-    TOGETHER,
     DistributionSettings,
     credit,
     drawn_levels,
@@ -125,7 +124,7 @@ class FactoredLearner:
         """Return levels int64[count, M] drawn by the policy, with the fraction `left` of the budget."""
         total = self.log_policy(program).exp().cumsum(-1)
         share = (total / total[:, -1:])[:, :-1].numpy()
-        return drawn_levels(share, count, rng, self._programs[program].alike, TOGETHER * left)
+        return drawn_levels(share, count, rng, self._programs[program].alike, self.settings.together * left)
 
     def learn(
         self, sampled: Sequence[tuple[Ints, NDArray[np.float64]]], best: Sequence[Ints], left: float

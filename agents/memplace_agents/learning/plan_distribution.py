@@ -19,13 +19,13 @@ ENTROPY = 0.1
 """Weight of the entropy, in nats a decision; falls to 0 with the fraction of the budget that is left.
 Our choice, as all that follow."""
 TOGETHER = 0.5
-"""Fraction of a round in which decisions that are alike share the number that draws them; falls like the entropy."""
+"""`DistributionSettings.together`; falls like the entropy."""
 BEST = 0.2
 """Fraction of a round that gets credit."""
 IMITATION = 0.2
 """Weight of the cross-entropy of the best plans."""
 FEW_ROUNDS, SLOWER, SLOWEST = 125, 0.7, 0.04
-"""Rounds for which rates are as they are set; the exponent by which they fall with more of them, down to a tenth."""
+"""Rounds up to which rates are as they are set; the exponent by which they fall with more of them, down to a tenth."""
 _MEAN_DECAY, _SQUARE_DECAY, _LEAST = 0.9, 0.999, 1e-8
 """Adam's constants, those of Kingma and Ba (arXiv 1412.6980)."""
 
@@ -35,28 +35,32 @@ class DistributionSettings:
     """Settings of `PlanDistribution`; all are our choice.
 
     Attributes:
-        samples: plans of a round; of a small budget fewer, see `for_budget`.
+        samples: most plans of a round; of a small budget fewer, see `for_budget`.
         least_samples: least plans of a round.
+        growth: plans of a round over the square root of the budget, between these.
         table_rate: Adam's learning rate of the logits.
         lean: logit of the first level, the fastest, over the others before learning.
         start: the same of what the best plan decides that is known without a search.
+        together: fraction of a round in which decisions that are alike share the number that draws them, at first.
 
     Raises:
         AgentError: if a setting is out of range; it names the field.
     """
 
     samples: int = 128
-    least_samples: int = 32
+    least_samples: int = 8
+    growth: float = 0.25
     table_rate: float = 0.2
     lean: float = 1.0
     start: float = 1.0
+    together: float = TOGETHER
 
     def __post_init__(self) -> None:
-        check_settings(self, at_least_one=("samples", "least_samples"))
+        check_settings(self, at_least_one=("samples", "least_samples"), shares=("together",))
 
     def for_budget(self, budget: int) -> Self:
         """Return the settings for so many plans: longer runs learn more slowly, and trust their start less."""
-        samples = min(max(budget // FEW_ROUNDS, self.least_samples), self.samples)
+        samples = min(max(int(self.growth * budget**0.5), self.least_samples), self.samples)
         slow = min(max(FEW_ROUNDS * samples / max(budget, 1), SLOWEST), 1.0) ** SLOWER
         return replace(self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow)
 
@@ -64,8 +68,9 @@ class DistributionSettings:
 class PlanDistribution:
     """A distribution over plans in which all decisions are independent.
 
-    A round moves the logits along the gradient of the credited plans' log-likelihood, as the cross-entropy method moves
-    its distribution to the best samples (Rubinstein, 1999), with rank weights (Hansen, arXiv 1604.00772).
+    The logits of a decision are its own plus those of its role, which all decisions that are alike share. A round moves
+    them along the gradient of the credited plans' log-likelihood, as the cross-entropy method moves its distribution to
+    the best samples (Rubinstein, 1999), with rank weights (Hansen, arXiv 1604.00772).
 
     Args:
         settings: every constant.
@@ -73,22 +78,32 @@ class PlanDistribution:
 
     Attributes:
         settings: as given; others may take their place between rounds.
-        logits: float64[M, L]; -inf where a level is illegal.
+        logits: float64[M, L], each decision's own; -inf where a level is illegal.
+        role_logits: float64[R, L], those of each number in `FactoredDecisions.alike`; R is 0 if no decisions are alike.
     """
 
     def __init__(self, settings: DistributionSettings, decisions: FactoredDecisions) -> None:
         self.settings, self._decisions = settings, decisions
         self.logits = np.where(decisions.legal, 0.0, -np.inf)
         self.logits[:, 0] += settings.lean
-        self._mean, self._square, self._rounds = np.zeros_like(self.logits), np.zeros_like(self.logits), 0
+        roles = 0 if decisions.alike is None else decisions.alike.max(initial=-1) + 1
+        self.role_logits = np.zeros((roles, self.logits.shape[1]))
+        self._own, self._shared = _Adam(self.logits), _Adam(self.role_logits)
+        self._twins = np.zeros(0, dtype=np.int64) if not roles else (np.bincount(decisions.alike) > 1)[decisions.alike]
+        self._start: Ints | None = None
 
     def start_from(self, levels: Ints) -> None:
-        """Make levels int64[M] likelier."""
-        self.logits[np.arange(len(levels)), levels] += self.settings.start
+        """Make levels int64[M] likelier, by the `start` of the settings of the time."""
+        self._start = levels
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return float64[M, L], the probabilities of the levels."""
-        scaled = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+        logits = self.logits.copy()
+        if self._decisions.alike is not None:
+            logits += self.role_logits[self._decisions.alike]
+        if self._start is not None:
+            logits[np.arange(len(logits)), self._start] += self.settings.start
+        scaled = np.exp(logits - logits.max(axis=1, keepdims=True))
         policy: NDArray[np.float64] = scaled / scaled.sum(axis=1, keepdims=True)
         return policy
 
@@ -96,7 +111,7 @@ class PlanDistribution:
         """Return levels int64[count, M], with the fraction `left` of the budget."""
         total = self.probabilities().cumsum(axis=1)
         share = (total / total[:, -1:])[:, :-1]
-        return drawn_levels(share, count, rng, self._decisions.alike, TOGETHER * left)
+        return drawn_levels(share, count, rng, self._decisions.alike, self.settings.together * left)
 
     def learn(self, levels: Ints, latencies: NDArray[np.float64], best: Ints, left: float) -> None:
         """Move the logits by a round.
@@ -115,12 +130,11 @@ class PlanDistribution:
         log_policy = np.log(policy, out=np.zeros_like(policy), where=policy > 0)
         surplus = log_policy - (policy * log_policy).sum(axis=1, keepdims=True)
         gradient -= ENTROPY * left * policy * surplus
-        self._rounds += 1
-        self._mean += (1 - _MEAN_DECAY) * (gradient - self._mean)
-        self._square += (1 - _SQUARE_DECAY) * (gradient**2 - self._square)
-        mean = self._mean / (1 - _MEAN_DECAY**self._rounds)
-        deviation = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._rounds))
-        self.logits += settings.table_rate * mean / (deviation + _LEAST)
+        self.logits += settings.table_rate * self._own.step(gradient)
+        if self._decisions.alike is not None:
+            by_role = np.zeros_like(self.role_logits)
+            np.add.at(by_role, self._decisions.alike[self._twins], gradient[self._twins])
+            self.role_logits += settings.table_rate * self._shared.step(by_role)
 
     def _counts(self, levels: Ints, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64[M, L], the weights float64[N] of the plans that take each level."""
@@ -128,6 +142,23 @@ class PlanDistribution:
         entries = (levels + size * np.arange(count)).ravel()
         counts: NDArray[np.float64] = np.bincount(entries, np.repeat(weights, count), count * size).astype(np.float64)
         return counts.reshape(count, size)
+
+
+class _Adam:
+    """Adam's moments of the gradients of a table."""
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        self._mean, self._square, self._rounds = np.zeros_like(table), np.zeros_like(table), 0
+
+    def step(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the change of the table for a rate of 1."""
+        self._rounds += 1
+        self._mean += (1 - _MEAN_DECAY) * (gradient - self._mean)
+        self._square += (1 - _SQUARE_DECAY) * (gradient**2 - self._square)
+        mean = self._mean / (1 - _MEAN_DECAY**self._rounds)
+        deviation = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._rounds))
+        change: NDArray[np.float64] = mean / (deviation + _LEAST)
+        return change
 
 
 def drawn_levels(

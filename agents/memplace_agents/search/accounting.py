@@ -113,6 +113,7 @@ class Evaluator(ABC):
         self.budget = budget
         self._time_limit = time_limit
         self._begin, self._prepared = time.perf_counter(), preparation_seconds()
+        self._pace = [(0, 0.0), (0, 0.0)]  # plans and seconds, noted whenever the plans have doubled
         self._history: list[Progress] = []
         self._best_plan: MemoryPlan | None = None
         self._best_latency = float("inf")
@@ -159,10 +160,15 @@ class Evaluator(ABC):
 
     @property
     def planned(self) -> int:
-        """Number of plans in the whole search: the budget, or fewer if time ends it first at the pace so far."""
-        if self._time_limit is None or self.evaluations == 0:
+        """Number of plans in the whole search: the budget, or fewer if time ends it first at the latest pace.
+
+        That is the pace since about half of the plans so far, as the first, those of rules, take longer than others.
+        """
+        (since, then_s), left_s = self._pace[0], self.seconds_left
+        if left_s is None or self.evaluations == since:
             return self.budget
-        return min(round(self.evaluations * self._time_limit / max(self.seconds, 1e-9)), self.budget)
+        rate = (self.evaluations - since) / max(self.seconds - then_s, 1e-9)
+        return min(self.evaluations + round(rate * left_s), self.budget)
 
     @property
     def fraction_left(self) -> float:
@@ -374,6 +380,8 @@ class Evaluator(ABC):
     def _account(self, evaluations: int, latency_s: float, plan: Callable[[], MemoryPlan]) -> None:
         """Count plans, keep the fastest, which has this latency, if it is the best so far, and report the progress."""
         self.evaluations += evaluations
+        if self.evaluations >= 2 * self._pace[1][0]:
+            self._pace = [self._pace[1], (self.evaluations, self.seconds)]
         if self._race is not None:
             self._adopt(self._race.incumbent)
         elif latency_s < self._best_latency:

@@ -1,0 +1,70 @@
+"""Searches at 100, 300 and 1,000 plans, in percent of the best known gain, and in processor seconds of one core.
+
+The games are those of the experiment `learning-games`, whose records have the minute; the maps are five that no agent's
+settings were tried on. Five seeds. EGRL plays maps only. Seconds are means, those of the rules included.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+from benchmarks.experiments import learning
+from benchmarks.experiments.learning_runs import KEY, SEARCHES, SEEDS, limited, measure
+from benchmarks.experiments.learning_statistics import Shares
+from benchmarks.harness import Experiment, Records, heads, table
+from benchmarks.ledger import Record
+from memplace_env.envs.registration import Formulation
+
+PLANS: Final = (100, 300, 1_000)
+PROGRAMS: Final = ("BERT", "Swin-tiny", "DenseNet121", "YOLOX-s", "CoAtNet-0")
+IDS: Final = {
+    "games": learning.GAMES,
+    "maps": tuple(Formulation.ONE_SHOT.traits.env_id(name) for name in PROGRAMS),
+}
+SOLVERS: Final = {
+    "games": {SEARCHES[Formulation.GAME]: "local search"},
+    "maps": {SEARCHES[Formulation.ONE_SHOT]: "local search", "egrl": "egrl"},
+}
+BOTH: Final = {"cross-entropy": "cross-entropy", "plan-gradient": "plan-gradient"}
+
+
+def settings(records: Records = ()) -> list[Record]:
+    """Return the runs; all with one seed come before the next seed."""
+    return [
+        limited(env_id, solver, seed, plans=plans)
+        for seed, kind in product(range(SEEDS), IDS)
+        for env_id, solver, plans in product(IDS[kind], SOLVERS[kind] | BOTH, PLANS)
+    ]
+
+
+def measured(run: Record) -> Record:
+    """Return the record of a run, without its curve."""
+    return {name: value for name, value in measure(run).items() if name != "curve"}
+
+
+def rows(records: Records) -> list[dict[str, str]]:
+    """Return shares and seconds: a row for each solver of games, then of maps."""
+    found = []
+    for kind, ids in IDS.items():
+        for solver, title in (SOLVERS[kind] | BOTH).items():
+            row = {"on": f"{len(ids)} {kind}", "search": title}
+            for plans in PLANS:
+                shares = Shares.of(records, ids, solver, plans=plans)
+                row |= {f"{plans:,} plans": shares.cell(), f"s{' ' * len(row)}": f"{shares.seconds.mean():.1f}"}
+            long = learning.EXPERIMENTS[0].recorded() if kind == "games" else []
+            row["a minute"] = f"{Shares.of(long, ids, solver, seconds=learning.SECONDS).mean:.1f}" if long else "–"
+            found.append(row)
+    return found
+
+
+EXPERIMENTS = [
+    Experiment(
+        "few-plans",
+        __doc__,
+        {"docs/cross-entropy.md#few-plans": table(heads, rows)},
+        settings,
+        measured,
+        key=KEY,
+    )
+]
