@@ -29,7 +29,7 @@ def test_planted_optima_are_reached_and_never_beaten(model, topology, ops):
     program = planted(topology, ops=ops, seed=4, hot=0.8, accelerator=DERATED).program
     env = MallocGameEnv(program, DERATED)
     assert GreedyPlayer().solve(env).report.latency_ps > optimum_ps(env)
-    reach(MuZero(small(model, annealing=40)), env, budget=2000, seed=4)
+    reach(MuZero(small(model, sampling=0.5, annealing=0.3)), env, budget=2000, seed=4)
 
 
 def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
@@ -101,7 +101,9 @@ def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
         ("games", 0),
-        ("annealing", -1),
+        ("annealing", 1.5),
+        ("sampling", -0.1),
+        ("first_simulations", 0),
         ("learning_rate", float("nan")),
     ]:
         with pytest.raises(AgentError, match=name):

@@ -248,7 +248,7 @@ def test_a_toy_is_learned(model):
 
 def test_the_best_game_is_imitated_and_kept():
     evaluator = GameEvaluator(crowded(ops=40), budget=300)
-    run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=24), [evaluator], None, 2)
+    run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=0.3), [evaluator], None, 2)
     run.begin()
     player, found = run.players[0], set()
     first = player.demonstration

@@ -45,13 +45,13 @@ class GuidedAnnealing:
             self._current[:] = best
         return self._current
 
-    def run(self, num_games: int, best_ps: float, guide: Floats32, seed: int) -> Preferences:
+    def run(self, num_games: int, best_ps: float, guide: Floats32 | None, seed: int) -> Preferences:
         """Play so many games, at most those that are left in the cycle; return the best one's preferences, int8[U].
 
         Args:
             num_games: number of games.
             best_ps: latency of the best game so far, of which the heat is a fraction.
-            guide: float32[U, 3], the policy's probabilities along `start_of`.
+            guide: float32[U, 3], the policy's probabilities along `start_of`; None for no proposals.
             seed: seed of the moves.
         """
         problem, best = self._problem, np.empty_like(self._current)
