@@ -51,6 +51,10 @@ class DrawnPlayer:
         """Evaluate the plans of the rules for the environment's own program."""
         offer_cheap_plans(self.evaluator)
 
+    def advance(self, network: MuZeroNetwork, rng: np.random.Generator) -> bool:
+        """Return True: a drawn program is played with search alone."""
+        return True
+
     def computes(self, network: MuZeroNetwork) -> bool:
         """Return whether a network's outputs for the first decision of the environment's own program are finite."""
         return MuZeroPlayer(self._config, self.evaluator).computes(network)

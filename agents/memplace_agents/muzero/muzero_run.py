@@ -77,9 +77,10 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
             player.begin(None if self._fresh else self.policy)
 
     def step(self) -> None:
-        """Play a round in each program and train on them; towards the end anneal each program's best game."""
+        """Sample games, play a round with search in each program and train on them; towards the end anneal instead."""
         playing = [(index, player) for index, player in enumerate(self.players) if not player.done]
-        for _, player in playing if self._fresh and self._config.network and self.round == 0 else ():
+        playing = [(index, player) for index, player in playing if player.advance(self.policy, self._rng)]
+        for _, player in playing if self._fresh and self._config.network and self._trainer.rounds == 0 else ():
             if player.demonstration is not None:
                 self._trainer.imitate(self._rng, player.demonstration, IMITATION_STEPS)
         rounds = [(index, player, player.play(self.policy, self._rng)) for index, player in playing]
@@ -90,7 +91,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         if losses:
             for name, values in zip(MuZeroLosses._fields, zip(*losses, strict=True), strict=True):
                 self.scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
-        for index, player in playing:
+        for index, player in enumerate(self.players):
             self.scalars |= {f"{tag}/{index}": value for tag, value in player.scalars().items()}
         self.round += 1
 

@@ -53,8 +53,8 @@ LEANS = (1.0, 0.0, 4.0, 2.0)
 on LeViT-128, DiT-S-2, Swin-tiny, SegFormer and PoolFormer on `edge-tpu`, strassen2 and two more games."""
 FIRST_SCALE = 10.0
 """Multiple of `IMPROVEMENT` by which values count in the first games."""
-NODE_WORK = 16
-"""Sampled decisions that take as long as a decision of the tree for each of its evaluations, with training."""
+NODE_WORK = 100
+"""Sampled decisions that take as long as one evaluation of the tree, with training: 81 to 106 on three of these."""
 
 
 class MuZeroPlayer:
@@ -134,21 +134,16 @@ class MuZeroPlayer:
             self.evaluator.offer_states(states)
             self._keep(games.preferences[first], states)
             playing[first] = False
-            for index in ended:  # goes on beside the others
+            for index in ended.tolist():  # goes on beside the others
                 games.restart(index, self.best, 0)
 
-    def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
-        """Sample games, then play a round of decisions with search; towards the end anneal instead.
-
-        Returns:
-            The round; None if there is none, or the budget or time for it ended.
-        """
+    def advance(self, network: MuZeroNetwork, rng: np.random.Generator) -> bool:
+        """Sample games until a round with search is due, and return True; towards the end anneal some instead."""
         self._ended = []
         self._sample()
-        if self._is_late:
+        if self._is_late and self.evaluator.remaining > 0:
             self._anneal(network, rng)
-            return None
-        return self._play_round(network, rng)
+        return not self._is_late
 
     @property
     def _is_late(self) -> bool:
@@ -163,10 +158,11 @@ class MuZeroPlayer:
 
     def _sample(self) -> None:
         """Sample whole games until they are their share of the work; without a network all games are sampled."""
-        part, share = self._program.evaluator, self._config.sampling
+        part, config = self._program.evaluator, self._config
+        due = self._searched + config.games * config.decisions * (config.simulations + 1)
         while self._sampler is not None and not self._is_late:
             sampled = part.evaluations * self.game.problem.num_decisions
-            if self._config.network and sampled * (1 - share) > NODE_WORK * self._searched * share:
+            if config.network and sampled * (1 - config.sampling) >= NODE_WORK * due * config.sampling:
                 break
             part.budget = part.evaluations + self._sampled_until - self.evaluator.evaluations
             if self._sampler.done:
@@ -175,7 +171,7 @@ class MuZeroPlayer:
             best = self._program.best[:1].astype(np.int8)
             self._keep(best, finished(self.game.problem, best))
 
-    def _play_round(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
+    def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
         """Play a round of decisions with search; None if budget or time ended it."""
         config, games = self._config, self._games
         shape = (config.decisions, config.games)
@@ -246,10 +242,15 @@ class MuZeroPlayer:
         return self._demonstration
 
     def _anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
-        """Anneal the best game for a round, with the policy's proposals."""
+        """Anneal the best game for a round, with proposals of what sampled the games, or else of the network."""
         num_games = min(self._annealing.games_left(), GAMES_PER_ROUND, self.evaluator.remaining)
         start = self._annealing.start_of(self.best)
-        guide = self._policy_along(network, start) if self._config.network else None
+        guide = None
+        if self._sampler is not None:
+            with torch.inference_mode():
+                guide = np.ascontiguousarray(self._sampler._learner.log_policy(0).exp().numpy())
+        elif self._config.network:
+            guide = self._policy_along(network, start)
         best = self._annealing.run(num_games, self._best_ps, guide, int(rng.integers(2**32)))[None]
         states = finished(self.game.problem, best)
         self.evaluator.offer_states(states, games=num_games)
