@@ -24,6 +24,8 @@ TEMPERATURE = 0.003
 class GuidedAnnealing:
     """One chain of `GameLocalSearch`, in pieces: longer and longer cycles, each from the best game so far.
 
+    The last cycle takes all games that are left, so that it cools down.
+
     Args:
         problem: the game.
     """
@@ -39,10 +41,17 @@ class GuidedAnnealing:
         """Return the number of games until the cycle ends."""
         return self._length - self._played
 
-    def start_of(self, best: Preferences) -> Preferences:
-        """Return the game that the next piece starts with, int8[U]: the best one at the start of a cycle."""
+    def start_of(self, best: Preferences, left: int) -> Preferences:
+        """Return the game that the next piece starts with, int8[U]: the best one at the start of a cycle.
+
+        Args:
+            best: int8[U], the best game so far.
+            left: games that are left for all cycles, at least 1.
+        """
         if self._played == 0:
             self._current[:] = best
+            if left < 3 * self._length:  # too few for this cycle and the next
+                self._length = left
         return self._current
 
     def run(self, num_games: int, best_ps: float, guide: Floats32 | None, seed: int) -> Preferences:
@@ -71,7 +80,7 @@ class GuidedAnnealing:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
         self._current[:] = checked_preferences(state["current"], len(self._current))
-        self._length = whole(state["length"], SHORTEST_CYCLE)
+        self._length = whole(state["length"], 1)
         self._played = whole(state["played"], 0, self._length - 1)
 
 

@@ -243,8 +243,10 @@ class MuZeroPlayer:
 
     def _anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
         """Anneal the best game for a round, with proposals of what sampled the games, or else of the network."""
-        num_games = min(self._annealing.games_left(), GAMES_PER_ROUND, self.evaluator.remaining)
-        start = self._annealing.start_of(self.best)
+        remaining = self.evaluator.remaining
+        left = max(min(remaining, self.evaluator.planned - self.evaluator.evaluations), 1)
+        start = self._annealing.start_of(self.best, left)
+        num_games = min(self._annealing.games_left(), GAMES_PER_ROUND, remaining)
         guide = None
         if self._sampler is not None:
             with torch.inference_mode():
