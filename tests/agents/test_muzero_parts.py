@@ -276,12 +276,12 @@ def test_pieces_of_annealing_report_games_that_they_played():
     guide = demonstrated_guide(problem, best)
     latency = finished(problem, best[None])[0, ESTIMATE]
     while (left := annealing.games_left()) > 0 and left <= 2000:
-        annealing.start_of(best, 9000)
+        annealing.start_from(best, 9000)
         found = annealing.run(min(left, 700), float(latency), guide, left)
         if (now := finished(problem, found[None])[0, ESTIMATE]) < latency:
             best, latency = found, now
     assert annealing.games_left() == 4000
-    annealing.start_of(best, 11_999)
+    annealing.start_from(best, 11_999)
     assert annealing.games_left() == 11_999  # the next cycle has no room
     assert latency < finished(problem, first_preferences(problem)[:1])[0, ESTIMATE]
 

@@ -51,7 +51,7 @@ class DrawnPlayer:
         """Evaluate the plans of the rules for the environment's own program."""
         offer_cheap_plans(self.evaluator)
 
-    def advance(self, network: MuZeroNetwork, rng: np.random.Generator) -> bool:
+    def advance(self, rng: np.random.Generator) -> bool:
         """Return True: a drawn program is played with search alone."""
         return True
 

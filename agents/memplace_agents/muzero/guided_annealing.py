@@ -41,8 +41,8 @@ class GuidedAnnealing:
         """Return the number of games until the cycle ends."""
         return self._length - self._played
 
-    def start_of(self, best: Preferences, left: int) -> Preferences:
-        """Return the game that the next piece starts with, int8[U]: the best one at the start of a cycle.
+    def start_from(self, best: Preferences, left: int) -> None:
+        """Begin the next cycle if one has ended.
 
         Args:
             best: int8[U], the best game so far.
@@ -52,7 +52,6 @@ class GuidedAnnealing:
             self._current[:] = best
             if left < 3 * self._length:  # too few for this cycle and the next
                 self._length = left
-        return self._current
 
     def run(self, num_games: int, best_ps: float, guide: Floats32 | None, seed: int) -> Preferences:
         """Play so many games, at most those that are left in the cycle; return the best one's preferences, int8[U].
@@ -60,7 +59,7 @@ class GuidedAnnealing:
         Args:
             num_games: number of games.
             best_ps: latency of the best game so far, of which the heat is a fraction.
-            guide: float32[U, 3], the policy's probabilities along `start_of`; None for no proposals.
+            guide: float32[U, 3], probabilities of actions; None for no proposals.
             seed: seed of the moves.
         """
         problem, best = self._problem, np.empty_like(self._current)

@@ -79,7 +79,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
     def step(self) -> None:
         """Sample games, play a round with search in each program and train on them; towards the end anneal instead."""
         playing = [(index, player) for index, player in enumerate(self.players) if not player.done]
-        playing = [(index, player) for index, player in playing if player.advance(self.policy, self._rng)]
+        playing = [(index, player) for index, player in playing if player.advance(self._rng)]
         for _, player in playing if self._fresh and self._config.network and self._trainer.rounds == 0 else ():
             if player.demonstration is not None:
                 self._trainer.imitate(self._rng, player.demonstration, IMITATION_STEPS)

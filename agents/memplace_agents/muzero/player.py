@@ -125,9 +125,8 @@ class MuZeroPlayer:
         model = RulesModel(network, games, simulations, (np.resize(LEANS, count), self.best))
         rng, playing = np.random.default_rng(0), np.ones(count, np.bool_)  # draws noise that counts for nothing
         while playing.any() and self.evaluator.remaining > 0:
-            result = search(
-                model, model.root(), games.batch.legal(), num_simulations=simulations, rng=rng, settings=settings
-            )
+            root, legal = model.root(), games.batch.legal()
+            result = search(model, root, legal, num_simulations=simulations, rng=rng, settings=settings)
             ended = np.flatnonzero(games.play(result.actions)[1])
             first = ended[playing[ended]]
             states = games.batch.stacked(first)
@@ -137,39 +136,33 @@ class MuZeroPlayer:
             for index in ended.tolist():  # goes on beside the others
                 games.restart(index, self.best, 0)
 
-    def advance(self, network: MuZeroNetwork, rng: np.random.Generator) -> bool:
-        """Sample games until a round with search is due, and return True; towards the end anneal some instead."""
-        self._ended = []
-        self._sample()
-        if self._is_late and self.evaluator.remaining > 0:
-            self._anneal(network, rng)
-        return not self._is_late
-
-    @property
-    def _is_late(self) -> bool:
-        """True once nothing is left but annealing."""
-        evaluator, share = self.evaluator, self._config.annealing
-        return evaluator.evaluations >= self._sampled_until or evaluator.fraction_left <= share
-
     @property
     def _sampled_until(self) -> int:
         """Number of games after which annealing begins."""
         return round((1 - self._config.annealing) * self.evaluator.budget)
 
-    def _sample(self) -> None:
-        """Sample whole games until they are their share of the work; without a network all games are sampled."""
-        part, config = self._program.evaluator, self._config
-        due = self._searched + config.games * config.decisions * (config.simulations + 1)
+    @property
+    def _is_late(self) -> bool:
+        """True once nothing is left but annealing."""
+        late = self.evaluator.evaluations >= self._sampled_until or self.evaluator.remaining <= 0
+        return late or self.evaluator.fraction_left <= self._config.annealing
+
+    def advance(self, rng: np.random.Generator) -> bool:
+        """Sample games until a round with search is due, and return True; towards the end anneal some instead."""
+        self._ended = []
+        config, part = self._config, self._program.evaluator
+        searched = self._searched + config.games * config.decisions * (config.simulations + 1)
+        work = self.game.problem.num_decisions * (1 - config.sampling if config.network else 0.0)
         while self._sampler is not None and not self._is_late:
-            sampled = part.evaluations * self.game.problem.num_decisions
-            if config.network and sampled * (1 - config.sampling) >= NODE_WORK * due * config.sampling:
-                break
+            if part.evaluations * work >= NODE_WORK * searched * config.sampling:
+                return True
             part.budget = part.evaluations + self._sampled_until - self.evaluator.evaluations
-            if self._sampler.done:
-                break
             self._sampler.step()
             best = self._program.best[:1].astype(np.int8)
             self._keep(best, finished(self.game.problem, best))
+        if self._is_late and self.evaluator.remaining > 0:
+            self._anneal(rng)
+        return not self._is_late
 
     def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
         """Play a round of decisions with search; None if budget or time ended it."""
@@ -190,7 +183,7 @@ class MuZeroPlayer:
         c_scale = IMPROVEMENT / (Gumbel.c_visit * (self._spread or 1.0))
         settings = Gumbel(c_scale=c_scale, normalise=False)
         for decision in range(config.decisions):
-            if self.evaluator.remaining <= 0 or self._is_late:
+            if self._is_late:
                 return None
             model = rules or LearnedModel(network, games.observations, config.simulations)
             root, legal = model.root(), games.batch.legal()
@@ -241,30 +234,19 @@ class MuZeroPlayer:
             self._demonstration = demonstration_of(self.game, self.best)
         return self._demonstration
 
-    def _anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
-        """Anneal the best game for a round, with proposals of what sampled the games, or else of the network."""
-        remaining = self.evaluator.remaining
+    def _anneal(self, rng: np.random.Generator) -> None:
+        """Anneal the best game for a round, with proposals of what sampled the games."""
+        remaining, guide = self.evaluator.remaining, None
         left = max(min(remaining, self.evaluator.planned - self.evaluator.evaluations), 1)
-        start = self._annealing.start_of(self.best, left)
+        self._annealing.start_from(self.best, left)
         num_games = min(self._annealing.games_left(), GAMES_PER_ROUND, remaining)
-        guide = None
         if self._sampler is not None:
             with torch.inference_mode():
                 guide = np.ascontiguousarray(self._sampler._learner.log_policy(0).exp().numpy())
-        elif self._config.network:
-            guide = self._policy_along(network, start)
         best = self._annealing.run(num_games, self._best_ps, guide, int(rng.integers(2**32)))[None]
         states = finished(self.game.problem, best)
         self.evaluator.offer_states(states, games=num_games)
         self._keep(best, states)
-
-    def _policy_along(self, network: MuZeroNetwork, preferences: Preferences) -> Floats32:
-        """Return float32[U, 3], the policy's probabilities at each decision of a game; 0 where there is no choice."""
-        guide = np.zeros((self.game.problem.num_decisions, len(ACTIONS)), np.float32)
-        along = demonstration_of(self.game, preferences)
-        logits = predicted(network, along.observations).prior_logits
-        guide[along.uses] = np.exp(_log_policy(logits, along.legal))
-        return guide
 
     def targets(self, rollout: MuZeroRollout) -> RolloutTargets:
         """Return what a rollout teaches; its advantages count in their own running standard deviation."""
