@@ -23,41 +23,43 @@ SOLVERS: Final = {
     BEST_RULE: "best rule",
 }
 """Solvers, and their names in the table; those with "no" leave out a part."""
-FEW: Final = (1, 4)
-"""Budgets at which no solver depends on its seed: rules, and searches without noise."""
 SLOW: Final = ("muzero:no-sampling", "muzero:learned")
 """Solvers whose trees play all games, which takes minutes for the largest budget."""
-MANY: Final = 1_000
-LIMITS: Final = (*({"plans": plans} for plans in (*FEW, 100, MANY)), {"seconds": 10.0})
+LIMITS: Final = {
+    "1 game": {"plans": 1},
+    **{f"{plans:,} games": {"plans": plans} for plans in (4, 100, 1_000)},
+    "10 s": {"seconds": 10.0},
+}
+"""Limits by the head of their columns; with the first two no solver depends on its seed."""
 
 
 def runs(records: Records = ()) -> list[Record]:
     """Return the settings of all runs; everything with one seed comes before the next seed."""
-    return [
-        limited(env_id, solver, seed, **({} if solver == BEST_RULE else limit))
-        for seed, limit, solver, env_id in product(range(SEEDS), LIMITS, SOLVERS, GAMES)
-        if (solver not in SLOW or limit.get("plans") != MANY)
-        and (seed == 0 or (solver != BEST_RULE and limit.get("plans") not in FEW))
+    every = product(range(SEEDS), enumerate(LIMITS.values()), SOLVERS, GAMES)
+    searches = [
+        limited(env_id, solver, seed, **limit)
+        for seed, (column, limit), solver, env_id in every
+        if solver != BEST_RULE and (column > 1 or seed == 0) and (column != 3 or solver not in SLOW)
     ]
+    return [limited(env_id, BEST_RULE) for env_id in GAMES] + searches
 
 
 def shares_of(records: Records, solver: str, limit: dict[str, float]) -> Shares | None:
     """Return the shares of the seeds with which a solver has played every game; None if there is no such seed."""
     limit = {} if solver == BEST_RULE else limit
-    found = [r for r in records if r["solver"] == solver and limit.items() <= r.items() and "latency_ps" in r]
-    whole = [seed for seed in range(SEEDS) if {r["id"] for r in found if r["seed"] == seed} >= set(GAMES)]
-    return Shares.of([r for r in found if r["seed"] in whole], GAMES, solver, **limit) if whole else None
+    found = [run for run in records if run["solver"] == solver and limit.items() <= run.items() and "curve" in run]
+    whole = {seed for seed in range(SEEDS) if {run["id"] for run in found if run["seed"] == seed} >= set(GAMES)}
+    return Shares.of([run for run in found if run["seed"] in whole], GAMES, solver, **limit) if whole else None
 
 
 def rows(records: Records) -> list[dict[str, str]]:
     """Return a row for each solver: percentages of the best known gain, and the time of the first game."""
     found = []
     for solver, title in SOLVERS.items():
-        every = [shares_of(records, solver, limit) for limit in LIMITS]
-        titles = [f"{limit['plans']:,} games" if "plans" in limit else f"{limit['seconds']:.0f} s" for limit in LIMITS]
-        cells = {head: shares.cell() if shares else "" for head, shares in zip(titles, every, strict=True)}
-        first = every[0]
-        found.append({"solver": title, **cells, "s of one game": f"{first.seconds.mean():.1f}" if first else ""})
+        shares = {head: shares_of(records, solver, limit) for head, limit in LIMITS.items()}
+        cells = {head: some.cell() if some else "" for head, some in shares.items()}
+        one = shares["1 game"]
+        found.append({"solver": title} | cells | {"s of one game": f"{one.seconds.mean():.1f}" if one else ""})
     return found
 
 
