@@ -106,7 +106,7 @@ class MuZeroPlayer:
         """Play the games of all rules, and the first that are searched, at most half of the budget.
 
         Args:
-            network: policy and values of these searches; None for none.
+            network: policy and values of half of these searches; None for none.
         """
         preferences = first_preferences(self.game.problem, self.evaluator.incumbent)
         self._keep(preferences, finished(self.game.problem, preferences))
@@ -115,8 +115,10 @@ class MuZeroPlayer:
         if left > searched:
             self._program.evaluator.budget = left - searched
             (self._sampler or self._program).begin()
-        if searched:
-            self._search_first(network, searched)
+        unaided = searched if network is None else searched // 2
+        for count, known in ((searched - unaided, network), (unaided, None)):
+            if count:
+                self._search_first(known, count)
 
     def _search_first(self, network: MuZeroNetwork | None, count: int) -> None:
         """Play games by a search without noise that leans to the best rule's game by `LEANS`."""
