@@ -230,7 +230,8 @@ EGRL_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
 MUZERO_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
     "search": [("batched_search.py", "search")],
     "training": [("muzero_run.py", "_learn")],
-    "annealing": [("player.py", "anneal")],
+    "sampling": [("factored_run.py", "step")],
+    "annealing": [("player.py", "_anneal")],
 }
 BERT, GAME, STEPS, RESNET = "MemPlace-BERT-v0", "MallocGame-BERT-v0", "MemPlaceSteps-BERT-v0", "MemPlace-ResNet50-v0"
 SAME_STEP: Final = {"autoreset_mode": "SameStep"}

@@ -1,6 +1,7 @@
 """Search a tree of games in forty lines.
 
-UCT, the simplest Monte Carlo tree search, plays a game on forks of the environment, without learning:
+UCT, the simplest Monte Carlo tree search, plays a game on forks of the environment, without learning. Each simulation
+adds one decision to the tree and ends the game with the greedy player's actions:
 
     python examples/mcts.py MallocGame-BERT-v0 --simulations 100
 """
@@ -18,12 +19,12 @@ import memplace_env  # noqa: F401 (registers the ids)
 #
 # `env.fork()` copies a game in microseconds, so that each node can keep one. `env.legal_actions()` are its moves.
 
-HORIZON, EXPLORATION = 8, 1.0
-"""Random decisions beyond a leaf, and the weight of actions that were seldom tried beside returns scaled to 0..1."""
+EXPLORATION = 1.0
+"""Weight of actions that were seldom tried beside returns scaled to 0..1."""
 
 
 class Node:
-    """A state of the game, the return until there, and the sum of the returns that simulations through it saw."""
+    """A state of the game, the return until there, and the sum of the values that simulations through it saw."""
 
     def __init__(self, env, total, over):
         self.env, self.total = env, total
@@ -33,31 +34,31 @@ class Node:
 
 # ## A simulation
 #
-# Down to a leaf by the upper confidence bound, one new child, some random moves, and the return on the way back.
+# Down to a leaf by the upper confidence bound, one new child, the greedy player's end, and its value on the way back.
+
+
+def value(env):
+    """Return minus the milliseconds of the game that ends with the greedy player's actions."""
+    states = env.get_state()[None]
+    env.problem.finish_greedily(states)
+    return -1e3 * float(env.problem.latency_s(states)[0])
 
 
 def simulate(root, seen, rng):
-    """Descend to a leaf, add a child to it, decide a little further at random, and enter the return on the way back."""
+    """Descend to a leaf, add a child to it, end the game as the greedy player, and enter the value on the way back."""
     path = [node := root]
     while not node.untried and node.children:
         low, spread, bonus = min(seen), max(seen) - min(seen) + 1e-9, EXPLORATION**2 * math.log(node.visits)
         node = max(node.children, key=lambda c: (c.sum / c.visits - low) / spread + math.sqrt(bonus / c.visits))
         path.append(node)
-    total, over, env = node.total, not node.untried, node.env
-    for depth in range(0 if over else HORIZON + 1):
-        action = rng.choice(env.legal_actions() if depth else node.untried)
-        env = env if depth else env.fork()
+    if node.untried:
+        action, env = node.untried.pop(rng.randrange(len(node.untried))), node.env.fork()
         _, reward, over, _, _ = env.step(action)
-        total += reward
-        if not depth:
-            node.untried.remove(action)
-            node.children.append(Node(env.fork(), total, over))
-            path.append(node.children[-1])
-        if over:
-            break
-    seen.append(total)
+        node.children.append(Node(env, node.total + reward, over))
+        path.append(node.children[-1])
+    seen.append(value(path[-1].env))
     for node in path:
-        node.visits, node.sum = node.visits + 1, node.sum + total
+        node.visits, node.sum = node.visits + 1, node.sum + seen[-1]
 
 
 # ## A game
@@ -70,7 +71,7 @@ def search(env, simulations, seed):
     env.reset()
     rng, node = random.Random(seed), Node(env, 0.0, over=False)
     while node.untried or node.children:
-        seen = [node.total]
+        seen = [value(node.env)]
         while node.visits < simulations or not node.children:
             simulate(node, seen, rng)
         node = max(node.children, key=lambda child: child.visits)

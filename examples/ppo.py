@@ -1,13 +1,14 @@
 """Train Stable-Baselines3's PPO on any id of MemPlace, with settings that keep it at its peak.
 
-    python examples/ppo.py MallocGame-BERT-v0 --steps 300000 --seed 0
-    python examples/ppo.py MemPlaceSteps-BERT-v0 --json
+    python examples/ppo.py MallocGame-BERT-v0 --steps 500000 --seed 0
+    python examples/ppo.py MemPlaceSteps-BERT-v0 --steps 2500000 --csv curve.csv --tensorboard runs
 
-Rounds are whole episodes and lambda is 1, or rises to it: a critic errs by more than what decisions still differ by, so
-a smaller lambda, or a round that ends within episodes, lets returns fall again. Steps and seed determine the result.
+Rounds are whole episodes and lambda is 1: a critic errs by more than what decisions still differ by, so a smaller
+lambda, or a round that ends within episodes, lets returns fall again. Steps and seed determine the result.
 """
 
 import argparse
+import csv
 import json
 import time
 from collections import deque
@@ -27,22 +28,20 @@ EPISODES = 256  # the mean return shown is theirs
 
 
 class Settings(NamedTuple):
-    """Settings that differ between kinds of environments; `first_lambda` rises to 1 over the first half."""
+    """Settings that differ between kinds of environments."""
 
     envs: int = 32
     episodes: int = 1  # of each environment in a round
-    minibatch: int = 1024
+    minibatch: int = 512
     epochs: int = 4
     rate: float = 1e-3  # falls to 0
-    entropy: float = 0.01  # falls likewise
-    first_lambda: float = 0.95
-    width: int = 128
+    entropy: float = 0.0  # falls likewise
 
 
 SETTINGS = {
     "MallocGame": Settings(),
-    "MemPlaceSteps": Settings(128, 1, 2048, 3, 2e-3, 0.06, first_lambda=1.0, width=64),
-    "MemPlace": Settings(256, 4, entropy=0.0, first_lambda=1.0, width=64),
+    "MemPlaceSteps": Settings(128, 1, 2048, 3, 2e-3, 0.06),
+    "MemPlace": Settings(256, 4, 1024),
 }
 
 
@@ -56,18 +55,13 @@ class Point(NamedTuple):
     best: float
 
 
-class Recipe(BaseCallback):
-    """Schedules that the library lacks, and the learning curve."""
+class Curve(BaseCallback):
+    """The learning curve, a point for each round."""
 
-    def __init__(self, chosen: Settings) -> None:
-        super().__init__()
-        self.chosen, self.curve, self.best, self.began = chosen, list[Point](), -np.inf, time.process_time()
+    def __init__(self, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.curve, self.best, self.began = list[Point](), -np.inf, time.process_time()
         self.returns, self.episodes = deque[float](maxlen=EPISODES), 0
-
-    def _on_rollout_start(self) -> None:
-        left = 1 - self.num_timesteps / self.locals["total_timesteps"]
-        self.model.ent_coef = self.chosen.entropy * left
-        self.model.rollout_buffer.gae_lambda = 1 - (1 - self.chosen.first_lambda) * max(2 * left - 1, 0)
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
@@ -80,12 +74,26 @@ class Recipe(BaseCallback):
         mean = float(np.mean(self.returns)) if self.returns else np.nan
         spent = time.process_time() - self.began
         self.curve.append(Point(spent, self.num_timesteps, self.episodes, mean, self.best))
+        peak, fall = peak_and_fall(self.curve)
+        for name, value in {"mean": mean, "best": self.best, "peak": peak, "deepest fall": fall}.items():
+            self.logger.record(f"return/{name}", value)
         if self.verbose:
             line = "{:6.0f} s {:10,} steps {:8,} episodes   mean {:.4f}   best {:.4f}"
             print(line.format(*self.curve[-1]), flush=True)
 
 
-def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0) -> list[Point]:
+class Recipe(Curve):
+    """The curve, and an entropy bonus that falls, which the library lacks."""
+
+    def __init__(self, entropy: float, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.entropy = entropy
+
+    def _on_rollout_start(self) -> None:
+        self.model.ent_coef = self.entropy * (1 - self.num_timesteps / self.locals["total_timesteps"])
+
+
+def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0, tensorboard: str | None = None) -> list[Point]:
     """Train for so many steps, rounded up to whole rounds, and return the learning curve."""
     torch.set_num_threads(1)
     kind = env_id.split("-")[0]
@@ -93,11 +101,10 @@ def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0) -> list[Poin
     envs = gym.make_vec(env_id, num_envs=chosen.envs, observation="flat", **options)
     model = (PPO if kind == "MemPlace" else MaskablePPO)(
         "MlpPolicy", VecMonitor(SB3VecEnv(envs, seed)), n_steps=chosen.episodes * envs.unwrapped.n_steps,
-        batch_size=chosen.minibatch, n_epochs=chosen.epochs, gamma=1, learning_rate=lambda left: chosen.rate * left,
-        policy_kwargs={"net_arch": [chosen.width, chosen.width]}, seed=seed, device="cpu",
+        batch_size=chosen.minibatch, n_epochs=chosen.epochs, gamma=1, gae_lambda=1,
+        learning_rate=lambda left: chosen.rate * left, seed=seed, device="cpu", tensorboard_log=tensorboard,
     )  # fmt: skip
-    recipe = Recipe(chosen)
-    recipe.verbose = verbose
+    recipe = Recipe(chosen.entropy, verbose)
     model.learn(steps, recipe)
     return recipe.curve
 
@@ -108,14 +115,27 @@ def peak_and_fall(curve: list[Point]) -> tuple[float, float]:
     return float(means.max()), float((np.maximum.accumulate(means) - means).max())
 
 
+def write_csv(path: str, env_id: str, seed: int, curve: list[Point]) -> None:
+    """Write a curve with the columns of all curves of MemPlace."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "algorithm", "seed", "step", "seconds", "return"])
+        for point in curve:
+            rows.writerow([env_id, "ppo", seed, point.steps, round(point.seconds, 2), round(point.mean, 6)])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("id", help="id of an environment, see `memplace envs`")
     parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print the learning curve as JSON")
+    parser.add_argument("--csv", metavar="FILE", help="write the learning curve as a table")
+    parser.add_argument("--tensorboard", metavar="DIR", help="write events for TensorBoard, which must be installed")
     options = parser.parse_args()
-    curve = train(options.id, options.steps, options.seed, verbose=not options.json)
+    curve = train(options.id, options.steps, options.seed, not options.json, options.tensorboard)
+    if options.csv:
+        write_csv(options.csv, options.id, options.seed, curve)
     peak, fall = peak_and_fall(curve)
     if options.json:
         print(json.dumps({"curve": [point._asdict() for point in curve], "peak": peak, "fall": fall}))

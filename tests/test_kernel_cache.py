@@ -81,7 +81,7 @@ def tiny(tmp_path):
         path = tmp_path / "tiny" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    needed = ("compilation", "kernel", "logger", "threads")  # by the decorator
+    needed = ("compilation", "kept_folder", "kernel", "logger", "threads")  # by the decorator
     for name in ("__init__", "_lib/__init__", *(f"_lib/{name}" for name in needed)):
         path = tmp_path / "memplace_env" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)

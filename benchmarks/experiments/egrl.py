@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning import IDS, MAPS, best_rule, campaign
 from benchmarks.experiments.learning_curves import Panel, draw, grid_to
-from benchmarks.experiments.learning_runs import BEST_RULE, EXACT, SEARCHES, SEEDS, free, limited
+from benchmarks.experiments.learning_runs import EXACT, SEARCHES, SEEDS, free, limited
 from benchmarks.experiments.learning_statistics import Shares, file_of, texts
 from benchmarks.harness import Records, heads, table
 from benchmarks.ledger import Record
@@ -22,8 +22,6 @@ FEW, MANY = 1_000, 4_000
 EGRL = "egrl"
 OTHERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "cross-entropy": "cross-entropy"}
 """Searches beside it, and their names in tables; EGRL's lead is over the first."""
-BASELINES = ("all-backing", "results-first", "weights-first", "native", "density-greedy", "all-fastest")
-"""Rules from which EGRL's speed-up is counted, weaker ones first."""
 
 
 def runs(records: Records) -> list[Record]:
@@ -77,17 +75,6 @@ def _shares(records: Records, env_ids: Sequence[str], plans: int) -> tuple[list[
     return others, egrl
 
 
-def baselines(records: Records) -> list[dict[str, str]]:
-    """Return the percentage by which EGRL's plans are faster than those of rules, a row for each program."""
-    rows = []
-    for name, env_id in MAPS.items():
-        egrl = statistics.mean_speedup(records, env_id, EGRL, plans=MANY)
-        solvers = {rule: f"native:{rule}" for rule in BASELINES} | {"best rule": BEST_RULE}
-        over = {title: egrl / statistics.mean_speedup(records, env_id, solver) for title, solver in solvers.items()}
-        rows.append({"EGRL's plans over": name} | {title: f"{100 * (more - 1):+.1f}" for title, more in over.items()})
-    return rows
-
-
 def picture(records: Records) -> bytes:
     """Return the curves of each program over the maps evaluated."""
     grid, shown, panels = grid_to(MANY), {EGRL: "EGRL", **OTHERS}, []
@@ -114,27 +101,17 @@ def figures(records: Records) -> str:
 
 PARTS = {EGRL: "default"} | {f"egrl:{name}": name.replace("-", " ") for name in CONFIGS if name.startswith("no-")}
 """The default, and the solvers that are it without one of its parts, with their names in the table."""
-HALVES = {
-    "egrl:paper": "paper, both",
-    "egrl:paper-ea": "paper, population alone",
-    "egrl:paper-pg": "paper, gradient alone",
-}
-"""The published method, and its halves."""
 
 
-def ablations(solvers: dict[str, str]) -> Callable[[Records], list[dict[str, str]]]:
-    """Return what makes rows of solvers: percentages of the best known gain at `MANY` maps, and that of the first."""
-
-    def rows(records: Records) -> list[dict[str, str]]:
-        whole, found = Shares.of(records, PROGRAMS, next(iter(solvers)), plans=MANY), []
-        for solver, title in sorted(solvers.items(), key=lambda item: item[0] == "egrl:paper"):
-            shares = Shares.of(records, PROGRAMS, solver, plans=MANY)
-            of_each = {n: Shares.of(records, (env_id,), solver, plans=MANY).cell() for n, env_id in MAPS.items()}
-            change = "" if solver == next(iter(solvers)) else statistics.difference(shares, whole)
-            sums = {"mean": f"{shares.mean:.1f}", "against the whole": change, "s": f"{shares.seconds.mean():.1f}"}
-            found.append({"EGRL": title, **of_each, **sums})
-        return found
-
+def ablations(records: Records) -> list[dict[str, str]]:
+    """Return rows of `PARTS`: percentages of the best known gain at `MANY` maps, and that of the default."""
+    whole, rows = Shares.of(records, PROGRAMS, EGRL, plans=MANY), []
+    for solver, title in PARTS.items():
+        shares = Shares.of(records, PROGRAMS, solver, plans=MANY)
+        of_each = {n: Shares.of(records, (env_id,), solver, plans=MANY).cell() for n, env_id in MAPS.items()}
+        change = "" if solver == EGRL else statistics.difference(shares, whole)
+        sums = {"mean": f"{shares.mean:.1f}", "against the whole": change, "s": f"{shares.seconds.mean():.1f}"}
+        rows.append({"EGRL": title, **of_each, **sums})
     return rows
 
 
@@ -145,21 +122,16 @@ EXPERIMENTS = [
         runs,
         {
             "docs/egrl.md#egrl": table(heads, results),
-            "docs/egrl.md#egrl-baselines": table(heads, baselines),
             "docs/data/egrl-ids.csv": figures,
             "docs/pictures/egrl.png": picture,
         },
     ),
     campaign(
         "egrl-ablations",
-        "EGRL without one of its parts, and the published method with both halves and with each alone.",
+        "EGRL without one of its parts.",
         lambda records: [
-            limited(env_id, solver, seed, plans=MANY)
-            for seed, solver, env_id in product(range(SEEDS), (*PARTS, *HALVES), PROGRAMS)
+            limited(env_id, solver, seed, plans=MANY) for seed, solver, env_id in product(range(SEEDS), PARTS, PROGRAMS)
         ],
-        {
-            "docs/egrl.md#egrl-ablations": table(heads, ablations(PARTS)),
-            "docs/egrl.md#egrl-halves": table(heads, ablations(HALVES)),
-        },
+        {"docs/egrl.md#egrl-ablations": table(heads, ablations)},
     ),
 ]

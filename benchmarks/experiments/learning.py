@@ -293,7 +293,6 @@ EXPERIMENTS = [
         game_runs,
         {
             "docs/learning.md#learning-games": GAME_TABLE,
-            "docs/muzero.md#learning-games": GAME_TABLE,
             "docs/data/learning-games.csv": game_figures,
             "docs/pictures/learning-games.png": game_picture,
         },

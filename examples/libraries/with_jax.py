@@ -10,11 +10,11 @@ import numpy as np
 import optax
 from jax.experimental import io_callback
 
-import memplace_env  # noqa: F401 - registers the ids
+from memplace_env.envs.malloc_game import MallocGameEnv
 
 NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 32, 320, 4, 1024
-MASK = slice(23, 26)
-"""Place of the action mask in the game's flat observation, see its `flat_space`."""
+MASK = MallocGameEnv.mask_slice
+"""Where the flat observation has the action mask."""
 
 
 def player(env):

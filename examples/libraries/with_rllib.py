@@ -7,10 +7,10 @@ from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPP
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-import memplace_env  # noqa: F401 - registers the ids
+from memplace_env.envs.malloc_game import MallocGameEnv
 
-MASK = slice(23, 26)
-"""Place of the action mask in the game's flat observation, see its `flat_space`."""
+MASK = MallocGameEnv.mask_slice
+"""Where the flat observation has the action mask."""
 
 
 class MaskedModule(DefaultPPOTorchRLModule):

@@ -11,11 +11,11 @@ from skrl.utils import set_seed
 from torch import nn
 from torch.optim.lr_scheduler import LinearLR
 
-import memplace_env  # noqa: F401 - registers the ids
+from memplace_env.envs.malloc_game import MallocGameEnv
 
 NUM_ENVS, ROLLOUT = 32, 320
-MASK = slice(23, 26)
-"""Place of the action mask in the game's flat observation, see its `flat_space`."""
+MASK = MallocGameEnv.mask_slice
+"""Where the flat observation has the action mask."""
 
 
 def mlp(space: gym.Space, outputs: int) -> nn.Sequential:

@@ -13,11 +13,11 @@ from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 from torch import nn
 
-import memplace_env  # noqa: F401 - registers the ids
+from memplace_env.envs.malloc_game import MallocGameEnv
 
 NUM_ENVS, ROLLOUT = 32, 320
-MASK = slice(23, 26)
-"""Place of the action mask in the game's flat observation, see its `flat_space`."""
+MASK = MallocGameEnv.mask_slice
+"""Where the flat observation has the action mask."""
 
 
 class NativeVectorEnv(BaseVectorEnv):

@@ -10,11 +10,11 @@ from torchrl.modules import MaskedCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-import memplace_env  # noqa: F401 - registers the ids
+from memplace_env.envs.malloc_game import MallocGameEnv
 
 NUM_ENVS, ROLLOUT = 32, 320
-MASK = slice(23, 26)
-"""Place of the action mask in the game's flat observation, see its `flat_space`."""
+MASK = MallocGameEnv.mask_slice
+"""Where the flat observation has the action mask."""
 
 
 def mlp(inputs: int, outputs: int) -> nn.Sequential:

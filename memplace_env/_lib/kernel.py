@@ -8,11 +8,7 @@ defines a kernel and of all files of the package that those import.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
-import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
@@ -22,9 +18,9 @@ from typing import Any
 import numba
 from numba.core import caching, types
 from numba.core import event as events
-from numba.misc.appdirs import AppDirs
 
 from memplace_env._lib.compilation import begin_preparation, end_preparation
+from memplace_env._lib.kept_folder import kept_folder
 from memplace_env._lib.logger import LOGGER
 
 _HERE = Path(__file__).parents[1]
@@ -147,47 +143,11 @@ class _Cache(caching.FunctionCache):
 def _folder(package: Path) -> Path | None:
     """Return the folder that keeps the kernels of a package, made if need be; None if nothing can be written."""
     digest = hashlib.sha256(str(package).encode()).hexdigest()[:8]
-    name = f"kernels-{package.name}-{digest}-"
-    for base in _bases():
-        folder = base / f"{name}{_digest(package)}"
-        with suppress(OSError):
-            fresh = not folder.exists()
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-            if fresh:
-                for old in base.glob(f"{name}*"):
-                    if old != folder:
-                        shutil.rmtree(old, ignore_errors=True)
-            LOGGER.info("Compiled kernels of %s are kept in %s.", package.name, folder)
-            return folder
-    LOGGER.warning("No folder can keep the compiled kernels of %s: each process compiles anew.", package.name)
-    return None
-
-
-def _bases() -> Iterator[Path]:
-    given: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    if given:
-        yield Path(given)
-    yield _HERE / "__pycache__"
-    yield Path(AppDirs(appname="memplace", appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]
-    with suppress(OSError):
-        yield _private_temporary()
-
-
-def _private_temporary() -> Path:
-    """Return a folder that no other user can write into, as machine code is loaded from it.
-
-    Raises:
-        OSError: if it cannot be made, or another user made it.
-    """
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir()) / f"memplace-{owner}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or (
-        hasattr(os, "getuid") and (status.st_uid != owner or status.st_mode & 0o022)
-    ):
-        raise PermissionError(f"{folder} is not private")
+    folder = kept_folder(f"kernels-{package.name}-{digest}", _digest(package))
+    if folder is None:
+        LOGGER.warning("No folder can keep the compiled kernels of %s: each process compiles anew.", package.name)
+    else:
+        LOGGER.info("Compiled kernels of %s are kept in %s.", package.name, folder)
     return folder
 
 

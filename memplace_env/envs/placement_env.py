@@ -56,6 +56,8 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
     """
 
     formulation: ClassVar[Formulation]
+    mask_slice: ClassVar[slice | None] = None
+    """The part of the flat observation that is the action mask; None if it has none."""
     episode_info: Mapping[str, Any]
 
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +130,7 @@ def resolve_task(
     copies: str | None = None,
     order: Order | None = None,
     must_fit: bool = True,
+    read: Callable[..., Program] = resolve_workload,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
 
@@ -139,6 +140,7 @@ def resolve_task(
         simulator, costs, batch, dims, dtype, fusion, in_place, patterns, trips, values, cut, aliases, slices,
             alignment, io_level, pins, copies, order: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
+        read: what reads a workload that is not built yet.
 
     Raises:
         MemPlaceError: naming what cannot be resolved.
@@ -189,7 +191,7 @@ def resolve_task(
         in_place = chip.inplace if in_place is None else in_place
         if patterns is None:
             patterns = "off" if has_own_types(workload) else "on"
-        program = resolve_workload(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place, patterns=patterns)
+        program = read(workload, **sizes, dtype=dtype, fusion=fusion, in_place=in_place, patterns=patterns)
         settings = {
             "batch": None if batch is None else int(batch),
             "dims": {name: int(size) for name, size in dims.items()} if dims else None,

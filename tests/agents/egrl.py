@@ -20,4 +20,5 @@ VARIANTS = {
 def small(name="default", **changes):
     """Return a variant that is quick."""
     variant = VARIANTS[name]
-    return replace(variant, **SMALL | {"imagined": min(variant.imagined, FEW_IMAGINED)} | changes)
+    few = {"imagined": min(variant.imagined, FEW_IMAGINED), "practice": min(variant.practice, 2)}
+    return replace(variant, **SMALL | few | changes)

@@ -7,7 +7,8 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import random_dag
 
-SMALL = {"games": 4, "decisions": 6, "simulations": 3, "hidden": 16, "batch": 24, "annealing": 7}
+SMALL = {"games": 4, "decisions": 6, "simulations": 3, "hidden": 16, "batch": 24, "sampling": 0, "annealing": 0.1,
+         "first_simulations": 4}  # fmt: skip
 MODELS = ["rules", "learned"]
 
 

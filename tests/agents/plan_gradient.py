@@ -9,7 +9,7 @@ from memplace_env.envs.steps import StepsEnv
 from memplace_env.placement.synthetic import random_dag
 
 AT_ONCE = FactoredSettings(least_samples=8, width=8)
-IN_TURN = PPOSettings(envs=4, n_steps=6, minibatch=16, epochs=2, width=8)
+IN_TURN = PPOSettings(envs=4, n_steps=6, minibatch=16, epochs=2, width=8, entropy=0.01)
 """Rounds end within episodes."""
 
 

@@ -15,7 +15,7 @@ from memplace_agents.egrl import EGRLConfig, boltzmann
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.learner import ACTOR_EVERY, REWARD_SCALE, Learner
 from memplace_agents.egrl.population import Population, chances, mutate_weights, next_generation
-from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy, PopulationForward
 from memplace_env.envs.one_shot.observation import FEATURES
 from tests.thorough import examples
 
@@ -308,6 +308,20 @@ def test_replay_is_the_end_of_a_list(capacity, batches, seed):
             assert sampled == set(reference)  # 200 draws of at most 8 miss one with probability 2e-11
 
 
+@given(st.lists(st.lists(st.sampled_from([-0.5, 0.5, 0.75, *range(1, 12)]), max_size=9), max_size=6))
+def test_the_fittest_are_the_first_of_each_of_the_best_rewards(batches):
+    replay, seen = EgrlReplay(1, 1), {}
+    for number, batch in enumerate(batches):
+        replay.admire(np.full((len(batch), 1), number), np.array(batch, dtype=float))
+        for reward in batch:
+            seen.setdefault(reward, number)
+    other = EgrlReplay(1, 1)
+    other.load_state_dict(replay.state_dict())
+    for maps, rewards in (replay.fittest, other.fittest):
+        assert rewards.tolist() == sorted(seen, reverse=True)[:8]
+        assert maps[:, 0].tolist() == [seen[reward] for reward in rewards.tolist()]
+
+
 @given(st.integers(1, 8), st.lists(st.integers(0, 12), max_size=6), SEEDS)
 def test_replay_goes_on_from_its_state(capacity, batches, seed):
     rng, one, two = np.random.default_rng(seed), EgrlReplay(capacity, 2), EgrlReplay(capacity, 2)
@@ -331,8 +345,8 @@ def learning(mask, seed=0, **changes):
     ops = len(mask) // SUB_ACTIONS
     edges = torch.tensor([range(ops - 1), range(1, ops)])
     graph = Graph.read(torch.rand(ops, len(FEATURES)), edges, torch.from_numpy(mask))
-    settings_ = config(hidden=16, depth=2, **changes)
-    return Learner(settings_, [graph], GraphPolicy(mask.shape[1], 16, 2)), graph
+    settings_, policy = config(hidden=16, depth=2, **changes), GraphPolicy(mask.shape[1], 16, 2)
+    return Learner(settings_, [PopulationForward(policy, graph)], policy), graph
 
 
 def test_critics_learn_a_reward():
@@ -365,6 +379,21 @@ def test_the_actor_learns_a_bandit(better):
     assert after[at, better] > 0.9
     assert losses.value > 0.7
     assert (after[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("imitates", [False, True])
+def test_the_actor_learns_from_its_own_assignments_and_from_the_fittest(imitates):
+    """Each alone: rewards that differ, or equal ones beside an assignment that earned more."""
+    rng, mask = np.random.default_rng(0), np.ones((8, 3), dtype=bool)
+    learner, _ = learning(mask, learning_rate=3e-3)
+    wanted, replay = rng.integers(0, 3, 8), EgrlReplay(1, 8)
+    if imitates:
+        replay.admire(np.stack([wanted, 2 - wanted]), np.array([1.0, -1.0]))
+    for _ in range(100):
+        tried = boltzmann.sample(rng, learner.posterior(np.repeat(learner.genome[None], 4, axis=0)))
+        learner.practise(0, tried, np.zeros(4) if imitates else (tried == wanted).mean(axis=1), replay)
+    chosen = learner.posterior(learner.genome[None])[0][np.arange(8), wanted]
+    assert chosen.mean() > 0.6
 
 
 @examples(10)

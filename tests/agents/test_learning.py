@@ -31,9 +31,9 @@ HIDDEN, DEPTH, HEADS = 16, 2, 2
 KIND = GraphPolicy.KIND
 
 
-def new_policy(seed=0, levels=3, hidden=HIDDEN, depth=DEPTH, heads=HEADS):
+def new_policy(seed=0, levels=3, hidden=HIDDEN, depth=DEPTH, heads=HEADS, skip=False):
     torch.manual_seed(seed)
-    return GraphPolicy(levels, hidden, depth, heads)
+    return GraphPolicy(levels, hidden, depth, heads, skip)
 
 
 def genomes_of(policies):
@@ -57,8 +57,8 @@ def cases(draw):
     """A graph, and policies of one shape that play it."""
     levels, seed = draw(st.integers(2, 4)), draw(st.integers(0, 10**6))
     hidden, depth, heads = draw(st.sampled_from([4, 16])), draw(st.integers(1, 4)), draw(st.integers(1, 4))
-    members = draw(st.integers(1, 3))
-    policies = [new_policy(seed + member, levels, hidden, depth, heads) for member in range(members)]
+    members, skip = draw(st.integers(1, 3)), draw(st.booleans())
+    policies = [new_policy(seed + member, levels, hidden, depth, heads, skip) for member in range(members)]
     return draw(graphs(levels)), policies
 
 
@@ -251,7 +251,7 @@ def test_what_is_no_policy_is_refused(tmp_path):
     path.write_bytes(framed({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)))
     refused(path, "not a file of memplace")
     safe_files.save(path, "egrl-run/2", {})
-    refused(path, "'egrl-run/2', where 'graph-policy/3' is needed")
+    refused(path, "'egrl-run/2', where 'graph-policy/4' is needed")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])

@@ -23,8 +23,9 @@ from tests.agents.planted import planted_env
 
 SMALL = {
     **{f"egrl, {name}": lambda name=name, **options: EGRL(egrl.small(name), **options)
-       for name in ("default", "paper", "ea", "refine-only")},
+       for name in ("default", "paper", "imitating", "ea", "refine-only")},
     **{f"muzero, {name}": lambda name=name, **options: MuZero(muzero.small(name), **options) for name in muzero.MODELS},
+    "muzero, sampled": lambda **options: MuZero(muzero.small(sampling=0.5, annealing=0.3), **options),
     "plan-gradient, one-shot": plan_gradient.small,
     "plan-gradient, game": plan_gradient.small,
     **{f"ppo, {name}": plan_gradient.small_ppo for name in ("one-shot", "steps", "game")},
@@ -79,7 +80,10 @@ def kind_of(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_run_that_dies_and_resumes_is_the_unbroken_run(name, noise, tmp_path):
     """On two programs if it may; plans, histories, the whole state and the policy are the same bit for bit."""
-    envs, states = [env_of(name, seed) for seed in ((4,) if name == "ppo, one-shot" else (3, 4))], []
+    envs, states = (
+        [env_of(name, seed) for seed in ((4,) if name in ("ppo, one-shot", "muzero, sampled") else (3, 4))],
+        [],
+    )
     if noise:
         envs = [MeasurementNoise(env, noise) for env in envs]
     for folder, deaths in (("whole", []), ("broken", [1, 30, 34, 50])):

@@ -1,5 +1,6 @@
 """MuZero as an agent for mallocGame: budgets, seeds and resumed runs, planted optima, files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -9,13 +10,15 @@ import torch
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES
 from memplace_agents.learning import safe_files
 from memplace_agents.muzero import MuZero, MuZeroConfig
+from memplace_agents.muzero.muzero_config import CONFIGS
 from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.rule_agents import GreedyPlayer
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import planted
-from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
+from tests.agents.muzero import MODELS, SMALL, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")
@@ -29,7 +32,7 @@ def test_planted_optima_are_reached_and_never_beaten(model, topology, ops):
     program = planted(topology, ops=ops, seed=4, hot=0.8, accelerator=DERATED).program
     env = MallocGameEnv(program, DERATED)
     assert GreedyPlayer().solve(env).report.latency_ps > optimum_ps(env)
-    reach(MuZero(small(model, annealing=40)), env, budget=2000, seed=4)
+    reach(MuZero(small(model, sampling=0.5, annealing=0.3)), env, budget=2000, seed=4)
 
 
 def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
@@ -56,6 +59,31 @@ def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
     assert halves.solutions[0].evaluations == whole.solutions[0].evaluations
     assert torch.equal(weights(whole.policy), weights(halves.policy))
     assert MuZero(config, policy=whole.policy).solve(crowded(), budget=20).outcome == "feasible"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parts_that_are_left_out_are_not_used(name):
+    """Rules and first games know no seed; a network learns only if there is one and its tree plays."""
+    one = CONFIGS[name]
+    config = replace(one, **{k: v for k, v in SMALL.items() if k not in ("sampling", "annealing", "simulations")})
+    config = replace(config, first_games=min(one.first_games, 2), sampling=min(one.sampling, 0.02))
+    env, agent = crowded(), MuZero(config)
+    assert agent.solve(env, budget=8, seed=1).plan == agent.solve(env, budget=8, seed=2).plan
+    evaluator = GameEvaluator(env, budget=90)
+    run = MuZeroRun(config, [evaluator], None, 0)
+    before = weights(run.policy).clone()
+    run.begin()
+    while not run.done:
+        run.step()
+    assert evaluator.evaluations == 90
+    assert torch.equal(before, weights(run.policy)) == (name == "no-network")
+
+
+def test_the_first_game_is_searched_and_counts_as_one():
+    env = crowded(ops=20)
+    searched, rule = (MuZero(small(first_games=count)).solve(env, budget=1) for count in (1, 0))
+    assert searched.evaluations == rule.evaluations == 1
+    assert searched.report.latency_ps < rule.report.latency_ps
 
 
 def test_curves_say_what_is_learned(tmp_path):
@@ -101,10 +129,14 @@ def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
         ("games", 0),
-        ("annealing", -1),
+        ("annealing", 1.5),
+        ("sampling", -0.1),
+        ("first_simulations", 0),
         ("learning_rate", float("nan")),
     ]:
         with pytest.raises(AgentError, match=name):
             MuZeroConfig(**{name: value})
+    with pytest.raises(AgentError, match="network must be True"):
+        MuZeroConfig(model="learned", network=False)
     with pytest.raises(AgentError, match="not an environment of mallocGame"):
         MuZero().solve("MemPlace-AlexNet-v0", budget=1)

@@ -248,7 +248,7 @@ def test_a_toy_is_learned(model):
 
 def test_the_best_game_is_imitated_and_kept():
     evaluator = GameEvaluator(crowded(ops=40), budget=300)
-    run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=24), [evaluator], None, 2)
+    run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=0.3), [evaluator], None, 2)
     run.begin()
     player, found = run.players[0], set()
     first = player.demonstration
@@ -276,11 +276,13 @@ def test_pieces_of_annealing_report_games_that_they_played():
     guide = demonstrated_guide(problem, best)
     latency = finished(problem, best[None])[0, ESTIMATE]
     while (left := annealing.games_left()) > 0 and left <= 2000:
-        annealing.start_of(best)
+        annealing.start_from(best, 9000)
         found = annealing.run(min(left, 700), float(latency), guide, left)
         if (now := finished(problem, found[None])[0, ESTIMATE]) < latency:
             best, latency = found, now
     assert annealing.games_left() == 4000
+    annealing.start_from(best, 11_999)
+    assert annealing.games_left() == 11_999  # the next cycle has no room
     assert latency < finished(problem, first_preferences(problem)[:1])[0, ESTIMATE]
 
 

@@ -186,7 +186,7 @@ def test_plan_gradient(run: Run, parsed: Callable[..., Any], formulation: str) -
 
 def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     """Training resumes with a bigger budget, a policy plays several programs, that of another agent is refused."""
-    small = ("--set", "games=4", "--set", "decisions=8", "--set", "annealing=2", "--set", "hidden=16")
+    small = ("--set", "games=4", "--set", "decisions=8", "--set", "annealing=0.2", "--set", "hidden=16")
     other = GAME.replace("seed=1", "seed=2")
     train = ("train", "muzero", GAME, other, "--formulation", "game", *small, "--out", "o")
     parsed(*train, "--budget", 9)

@@ -15,10 +15,13 @@ with warnings.catch_warnings():
 class ReferencePolicy(torch.nn.Module):
     """Graph U-Net and attention heads, with first weights of their own or those of a policy."""
 
-    def __init__(self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4) -> None:
+    def __init__(
+        self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, skip: bool = False
+    ) -> None:
         super().__init__()
+        self.skip, seen = skip, hidden + skip * len(FEATURES)
         self.body = GraphUNet(len(FEATURES), hidden, hidden, depth, pool_ratios=0.5)
-        self.heads = torch.nn.ModuleList(GATConv(hidden, levels, attention_heads, concat=False) for _ in range(2))
+        self.heads = torch.nn.ModuleList(GATConv(seen, levels, attention_heads, concat=False) for _ in range(2))
 
     @classmethod
     def of(cls, policy: GraphPolicy) -> "ReferencePolicy":
@@ -33,6 +36,10 @@ class ReferencePolicy(torch.nn.Module):
         """Logits float32[T, 2, L]."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse", UserWarning)  # raised by torch for torch-geometric's calls
-            hidden = torch.relu(self.body(graph.nodes, graph.edges))
+            nodes = graph.nodes
+            if self.skip:
+                nodes = (nodes - nodes.mean(0)) / nodes.std(0, correction=0).clamp_min(1e-3)
+            hidden = torch.relu(self.body(nodes, graph.edges))
+            hidden = torch.cat([hidden, nodes], dim=-1) if self.skip else hidden
         logits = torch.stack([head(hidden, graph.edges) for head in self.heads], dim=1)
         return logits.masked_fill(~graph.mask, torch.finfo(logits.dtype).min)

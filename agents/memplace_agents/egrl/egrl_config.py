@@ -31,6 +31,10 @@ class EGRLConfig:
         learning_rate: learning rate of actor and critics (EGRL: 1e-3).
         batch: assignments for each gradient step (EGRL: 24).
         gradient_steps: for each assignment evaluated (EGRL: 1).
+        practice: rounds a generation in which the actor tries four assignments of its own. It then learns by a policy
+            gradient from these and by imitating the fittest of the replay, as the compiler made them, and not from
+            critics; its assignment in the generation is its likeliest.
+        skip: the network's, see `GraphPolicy`.
         repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
             wherever it had to move something; critics learn from the assignment that it made.
         heuristics: the plans of all rules are evaluated first, and their assignments are in the first population.
@@ -53,6 +57,8 @@ class EGRLConfig:
     learning_rate: float = 1e-3
     batch: int = 24
     gradient_steps: float = 0.25
+    practice: int = 0
+    skip: bool = False
     repaired: bool = True
     heuristics: bool = True
     imagined: int = 64_000
@@ -98,6 +104,7 @@ class EGRLConfig:
 
 
 _PAPER = EGRLConfig.paper()
+_IMITATING = replace(_PAPER, practice=10, skip=True)
 CONFIGS = {
     "default": EGRLConfig(),
     "no-surrogate": EGRLConfig(surrogate=0, imagined=0),
@@ -108,6 +115,9 @@ CONFIGS = {
     "paper": _PAPER,
     "paper-ea": replace(_PAPER, gradient=False),
     "paper-pg": replace(_PAPER, evolution=False),
+    "imitating": _IMITATING,
+    "imitating-pg": replace(_IMITATING, evolution=False),
+    "imitating-ea": replace(_IMITATING, gradient=False),
     "paper-no-boltzmann": replace(_PAPER, boltzmann=0.0),
     "paper-ea-no-boltzmann": replace(_PAPER, gradient=False, boltzmann=0.0),
 }

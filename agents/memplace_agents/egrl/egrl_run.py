@@ -7,6 +7,8 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from memplace_agents.egrl import boltzmann
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.imagination import imagined
-from memplace_agents.egrl.learner import Learner
+from memplace_agents.egrl.learner import EgrlLosses, Learner
 from memplace_agents.egrl.population import (
     MUTATED_WEIGHTS,
     Population,
@@ -28,7 +30,7 @@ from memplace_agents.egrl.population import (
 )
 from memplace_agents.egrl.refine import Refiner
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.learning.graph_policy import Graph, GraphPolicy
+from memplace_agents.learning.graph_policy import LevelNetwork, forward_of
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.learning.training import TrainingRun
@@ -38,6 +40,8 @@ from memplace_agents.search.evaluator import Evaluated, OneShotEvaluator
 
 _REPLAY = 100_000
 """Assignments remembered at most (EGRL: 100,000)."""
+_PRACTISED = 4
+"""Assignments of its own that the actor tries before it learns from them; our choice."""
 _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
 _FIRST_ASSIGNMENTS = 4
@@ -61,13 +65,14 @@ _PARTS = ("evaluator", "surrogate", "refiner", "replay")
 """Fields of a workload that have a state."""
 
 
-class EgrlRun(TrainingRun[GraphPolicy]):
+class EgrlRun(TrainingRun[LevelNetwork]):
     """Evolution and gradients on one or several workloads at once.
 
     A member's assignment is the assignments of all workloads in a row.
 
     Args:
         config: every constant.
+        network: class of the graph policies.
         evaluators: evaluators of the workloads, on machines with equally many levels.
         policy: the policy to start from, or None for fresh networks.
         seed: seed of all randomness.
@@ -77,10 +82,15 @@ class EgrlRun(TrainingRun[GraphPolicy]):
     """
 
     def __init__(
-        self, config: EGRLConfig, evaluators: Sequence[OneShotEvaluator], policy: GraphPolicy | None, seed: int
+        self,
+        config: EGRLConfig,
+        network: type[LevelNetwork],
+        evaluators: Sequence[OneShotEvaluator],
+        policy: LevelNetwork | None,
+        seed: int,
     ) -> None:
         super().__init__(seed)
-        self._config = config
+        self._config, self._network = config, network
         problems = [evaluator.env.problem for evaluator in evaluators]
         sizes = [problem.num_decisions for problem in problems]
         ends = np.cumsum(sizes).tolist()
@@ -101,8 +111,8 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
             fresh = [self._fresh_policy() for _ in range(config.population + 1)]
-            graphs, first = [Graph.of(problem) for problem in problems], policy or fresh[-1]
-            self._learner = Learner(config, graphs, first)
+            self._first = policy or fresh[-1]
+            self._learner = Learner(config, [forward_of(self._first, problem) for problem in problems], self._first)
         self._best_graph = self._learner.genome  # float32[P]
         if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
             raise no_numbers(problems[0].program.name)
@@ -115,10 +125,9 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         return not self._free or min(workload.evaluator.remaining for workload in self._workloads) <= 0
 
     @property
-    def policy(self) -> GraphPolicy:
+    def policy(self) -> LevelNetwork:
         """The graph policy whose last assignment earned most, of the actor and the population."""
-        with torch.random.fork_rng(devices=[]):
-            policy = self._fresh_policy()
+        policy = deepcopy(self._first)
         torch.nn.utils.vector_to_parameters(torch.from_numpy(self._best_graph), policy.parameters())
         return policy
 
@@ -178,14 +187,20 @@ class EgrlRun(TrainingRun[GraphPolicy]):
     def _generation(self) -> int:
         """Evaluate an assignment of each member, breed, and train the actor; return the number of evaluations."""
         config, rng = self._config, self._rng
+        practises = config.gradient and config.practice > 0
+        tried = self._practise() if practises else 0
+        if practises and self.done:
+            return tried
         # Probabilities float32[M, S, L] of the members, and of the actor as member M where it learns.
         probabilities = chances(self._population, self._mask, self._learner.posterior)
         if config.gradient:
             probabilities = np.concatenate([probabilities, self._learner.posterior(self._learner.genome[None])])
-        affordable = min(workload.evaluator.remaining for workload in self._workloads)
-        fitness = self._evaluate(boltzmann.sample(rng, probabilities)[:affordable])
+        assignments = boltzmann.sample(rng, probabilities)
+        if practises:
+            assignments[-1] = probabilities[-1].argmax(-1)
+        fitness = self._evaluate(assignments[: self._affordable]).mean(0)
         if len(fitness) < len(probabilities) or self.done:  # an incomplete generation teaches nothing
-            return len(fitness)
+            return tried + len(fitness)
         members = len(self._population.is_graph)
         scalars = {"reward/best": fitness.max(), "reward/mean": fitness.mean(), "epsilon": self._epsilon}
         genomes, graphs = self._population.genomes, np.flatnonzero(self._population.is_graph)
@@ -201,31 +216,57 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             scalars["elites/boltzmann"] = 1 - self._population.is_graph[: config.elites].mean()
             scalars["elites/migrant"] = float(self._migrant in elites)
         if config.gradient:
-            replays = [workload.replay for workload in self._workloads]
-            steps = max(round(config.gradient_steps * len(fitness)), 1)
-            losses = [self._learner.learn(rng, replays) for _ in range(steps)]
-            for name, values in zip(losses[0]._fields, zip(*losses, strict=True), strict=True):
-                scalars[f"actor/{name}"] = float(np.mean(values))
+            scalars |= {"actor/entropy": self._entropy} if practises else self._learn(len(fitness))
         if config.evolution and config.gradient:
             self._migrate(members - 1, graph=True)
         self.scalars = {tag: float(value) for tag, value in scalars.items()}
-        return len(fitness)
+        return tried + len(fitness)
+
+    @property
+    def _affordable(self) -> int:
+        """Assignments of all workloads that may still be evaluated."""
+        return min(workload.evaluator.remaining for workload in self._workloads)
+
+    def _learn(self, assignments: int) -> dict[str, float]:
+        """Do the gradient steps for so many assignments; return the mean losses by TensorBoard tag."""
+        replays = [workload.replay for workload in self._workloads]
+        steps = max(round(self._config.gradient_steps * assignments), 1)
+        losses = [self._learner.learn(self._rng, replays) for _ in range(steps)]
+        means = map(np.mean, zip(*losses, strict=True))
+        return {f"actor/{name}": float(mean) for name, mean in zip(EgrlLosses._fields, means, strict=True)}
+
+    def _practise(self) -> int:
+        """Let the actor try assignments of its own and learn, some rounds; return the number of assignments."""
+        tried = 0
+        for _ in range(self._config.practice):
+            chances = self._learner.posterior(self._learner.genome[None])
+            count = min(_PRACTISED, self._affordable)
+            assignments = boltzmann.sample(self._rng, np.repeat(chances, count, axis=0))
+            rewards = self._evaluate(assignments)
+            tried += rewards.shape[1]
+            if not rewards.size or self.done:
+                break
+            entropies = [
+                self._learner.practise(index, assignments[:, workload.decisions], row, workload.replay)
+                for index, (workload, row) in enumerate(zip(self._workloads, rewards, strict=True))
+            ]
+            self._entropy = float(np.mean(entropies))
+        return tried
 
     def _evaluate(self, assignments: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the fitness float64[M] of assignments int64[M, S]: the mean reward; empty if the time is up."""
-        fitness = np.zeros(len(assignments))
+        """Return rewards float64[W, M] of assignments int64[M, S] on the workloads; M is 0 if the time is up."""
+        rewards = np.zeros((len(self._workloads), len(assignments)))
         self._epsilon = 0.0
-        for workload in self._workloads:
+        for row, workload in zip(rewards, self._workloads, strict=True):
             own = assignments[:, workload.decisions]
             result = workload.evaluator(own)
             if len(result.reward) < len(assignments):
-                return fitness[:0]
+                return rewards[:, :0]
             self._remember(workload, own, result)
-            reward = result.repaired_reward if self._config.repaired else result.reward
-            fitness += reward / len(self._workloads)
+            row[:] = result.repaired_reward if self._config.repaired else result.reward
             if len(result.reassigned):  # none if the time is up
                 self._epsilon += float(result.reassigned.mean()) / len(self._workloads)
-        return fitness
+        return rewards
 
     def _remember(self, workload: _Workload, assignments: NDArray[np.int64], result: Evaluated) -> None:
         """Put evaluated assignments into the replay, and offer the best to refinement."""
@@ -236,6 +277,9 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             workload.replay.add(workload.evaluator.env.problem.assignments_of(result.level), result.repaired_reward)
         else:
             workload.replay.add(assignments[:count], result.reward)
+        if self._config.practice:
+            made = workload.evaluator.env.problem.assignments_of(result.level)
+            workload.replay.admire(made, result.repaired_reward)
         workload.surrogate.observe(result.level, result.latency_s)
         best = int(result.latency_s.argmin())
         workload.refiner.offer(assignments[best], result.latency_s[best].item(), result.level[best])
@@ -268,16 +312,16 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         else:
             self._become(member, np.concatenate([workload.refiner.best for workload in self._workloads]))
 
-    def _fresh_policy(self) -> GraphPolicy:
-        """Return a fresh policy of the configured shape, or of the given policy's."""
-        config = self._config
+    def _fresh_policy(self) -> LevelNetwork:
+        """Return a fresh policy of the configured shape, as far as its class takes it, or of the given policy's."""
+        config, kind = self._config, self._network
         if self._start_policy is not None:
-            options = self._start_policy.options
-        else:
-            options = {"levels": self._mask.shape[1], "hidden": config.hidden, "depth": config.depth}
-        return GraphPolicy(**options, lean=config.lean)
+            return kind(**self._start_policy.options)
+        shape = {"hidden": config.hidden, "depth": config.depth, "skip": config.skip, "lean": config.lean}
+        taken = signature(kind).parameters
+        return kind(self._mask.shape[1], **{name: value for name, value in shape.items() if name in taken})
 
-    def _first_population(self, fresh: Sequence[GraphPolicy]) -> Population:
+    def _first_population(self, fresh: Sequence[LevelNetwork]) -> Population:
         """Return copies of a given policy, or the fresh ones, and chromosomes, the first from the heuristics."""
         config, rng = self._config, self._rng
         members = config.population if config.evolution else 0

@@ -10,6 +10,7 @@ levels, `M` the members of a population, `P` the weights of a graph policy and `
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,11 +22,13 @@ from torch import Tensor, nn
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.population import genome_of
-from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy, PopulationForward
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, ForeignForward, Graph, LevelNetwork, PopulationForward
 from memplace_agents.learning.policy_file import fitting
-from memplace_agents.learning.saved_tensors import like, load_optimiser, optimiser_state
+from memplace_agents.learning.saved_tensors import like, load_optimiser, numbers, optimiser_state
 from memplace_agents.saved_values import number, whole
 from memplace_env.envs.one_shot.observation import FEATURES
+
+Forward = PopulationForward | ForeignForward
 
 _CRITIC_WIDTH = 32
 """Width of the critics; our choice."""
@@ -38,6 +41,11 @@ REWARD_SCALE = 5.0
 """Factor on the rewards that the critics learn (EGRL: 5)."""
 NOISE, NOISE_LIMIT = 0.2, 0.5
 """Noise on the one-hot actions that the critics learn from, and its limit (TD3: 0.2, 0.5)."""
+_OWN, _LEAST, _MOST = 100, 1e-6, 3.0
+"""The actor's own last rewards, to which the fittest are compared; the least standard deviation of rewards, and the
+largest weight of an imitated assignment. Our choice, as the next."""
+_IMITATIONS = 2
+"""Gradient steps of imitation alone, after one that follows the actor's own assignments, too."""
 
 
 class EgrlLosses(NamedTuple):
@@ -84,13 +92,13 @@ class Learner:
 
     Args:
         config: widths, rates and coefficients.
-        graphs: the workloads, one or more.
+        forwards: the forward passes of the policy on the workloads, one or more.
         policy: gives the shape and the first weights of the actor.
     """
 
-    def __init__(self, config: EGRLConfig, graphs: Sequence[Graph], policy: GraphPolicy) -> None:
-        self._config, self._graphs = config, graphs
-        self._forwards = [PopulationForward(policy, graph) for graph in graphs]
+    def __init__(self, config: EGRLConfig, forwards: Sequence[Forward], policy: LevelNetwork) -> None:
+        self._config, self._forwards = config, forwards
+        self._own = [deque[float](maxlen=_OWN) for _ in forwards]  # the actor's own last rewards on each workload
         self._actor = nn.Parameter(torch.from_numpy(genome_of(policy)))
         self._actor_optimiser = torch.optim.Adam([self._actor], lr=config.learning_rate)
         self._critics = nn.ModuleList(EgrlCritic(policy.levels) for _ in range(2))
@@ -115,10 +123,11 @@ class Learner:
 
         Args:
             rng: generator of all randomness.
-            replays: replay buffers of the workloads, in the order of their graphs.
+            replays: replay buffers of the workloads, in the order of their forward passes.
         """
         index = int(rng.integers(len(replays)))
-        graph, forward, config = self._graphs[index], self._forwards[index], self._config
+        forward, config = self._forwards[index], self._config
+        graph = forward.graph
         assignments, rewards = replays[index].sample(rng, config.batch)
         by_op = torch.from_numpy(assignments.reshape(len(assignments), -1, SUB_ACTIONS))  # int64[B, T, 2]
         actions = nn.functional.one_hot(by_op, graph.mask.shape[-1]).float()  # [B, T, 2, L]
@@ -129,12 +138,12 @@ class Learner:
         _step(self._critic_optimiser, critic_loss)
         self._calls += 1
         if self._calls % ACTOR_EVERY == 0:
-            self._last = self._learn_actor(rng, graph, forward)
+            self._last = self._learn_actor(rng, forward)
         return EgrlLosses(critic_loss.item(), *self._last)
 
-    def _learn_actor(self, rng: np.random.Generator, graph: Graph, forward: PopulationForward) -> tuple[float, float]:
+    def _learn_actor(self, rng: np.random.Generator, forward: Forward) -> tuple[float, float]:
         """Do one step of the actor; return its value in units of reward, and its entropy."""
-        config = self._config
+        config, graph = self._config, forward.graph
         log_chances = forward(self._actor[None])[0].log_softmax(-1)  # [T, 2, L]
         actions = _straight_through(rng, log_chances, graph.mask, config.batch)
         self._critics.requires_grad_(False)  # the gradient passes through the critics and leaves them alone
@@ -144,6 +153,36 @@ class Learner:
         _step(self._actor_optimiser, -(value + ENTROPY * entropy))
         return value.item() / REWARD_SCALE, entropy.item() / max(free, 1)
 
+    def practise(
+        self, index: int, assignments: NDArray[np.int64], rewards: NDArray[np.float64], replay: EgrlReplay
+    ) -> float:
+        """Learn from assignments of the actor's own on a workload, and from the fittest of its replay.
+
+        The policy gradient of the one (REINFORCE) and the likelihood of the others, weighted by how many standard
+        deviations their rewards are above the actor's last ones (self-imitation; Oh et al., 2018).
+
+        Args:
+            index: number of the workload.
+            assignments: int64[B, S], drawn from the actor's probabilities.
+            rewards: float64[B], what they earned.
+            replay: replay buffer of the workload.
+
+        Returns:
+            Entropy in nats for each decision that has a choice.
+        """
+        forward, own, (fittest, earned) = self._forwards[index], self._own[index], replay.fittest
+        own.extend(rewards.tolist())
+        weights = ((earned - np.mean(own)) / (np.std(own) + _LEAST)).clip(0, _MOST) / max(len(earned), 1)
+        credits = (rewards - rewards.mean()) / (rewards.std() + _LEAST) / len(rewards)
+        for step in range(1 + _IMITATIONS):
+            log_chances = forward(self._actor[None])[0].log_softmax(-1)
+            entropy, free = _entropy_of(forward.graph, log_chances)
+            gain = ENTROPY * entropy + _likelihood(log_chances, fittest, weights)
+            if step == 0:
+                gain = gain + _likelihood(log_chances, assignments, credits)
+            _step(self._actor_optimiser, -gain)
+        return entropy.item() / max(free, 1)
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that `load_state_dict` needs, tensors and plain values."""
         return {
@@ -151,6 +190,7 @@ class Learner:
             "actor_optimiser": optimiser_state(self._actor_optimiser),
             "calls": self._calls,
             "last": list(self._last),
+            "own": [torch.tensor(own, dtype=torch.float64) for own in self._own],
             "critics": self._critics.state_dict(),
             "critic_optimiser": optimiser_state(self._critic_optimiser),
         }
@@ -159,6 +199,8 @@ class Learner:
         """Return to a state that `state_dict` gave."""
         value, entropy = map(number, state["last"])
         self._calls, self._last = whole(state["calls"]), (value, entropy)
+        for own, saved in zip(self._own, state["own"], strict=True):
+            own.extend(numbers(saved, np.float64, (None,)).tolist())
         with torch.no_grad():
             self._actor.copy_(torch.from_numpy(like(state["actor"], self.genome)))
         load_optimiser(self._actor_optimiser, state["actor_optimiser"])
@@ -173,6 +215,13 @@ def _straight_through(rng: np.random.Generator, log_chances: Tensor, mask: Tenso
     soft = (log_chances + gumbel).masked_fill(~mask, torch.finfo(torch.float32).min).softmax(-1)
     hard = nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]).float()
     return hard + soft - soft.detach()
+
+
+def _likelihood(log_chances: Tensor, assignments: NDArray[np.integer], weights: NDArray[np.floating]) -> Tensor:
+    """Return the weighted sum of log-likelihoods of assignments int[B, S] by log-probabilities [T, 2, L]."""
+    chosen = torch.from_numpy(assignments.astype(np.int64))[..., None]  # [B, S, 1]
+    by_decision = log_chances.flatten(0, 1).expand(len(chosen), -1, -1).gather(2, chosen)
+    return by_decision.sum((1, 2)) @ torch.from_numpy(weights.astype(np.float32))
 
 
 def _entropy_of(graph: Graph, log_chances: Tensor) -> tuple[Tensor, int]:

@@ -160,6 +160,5 @@ def mutate_weights(
 
 
 def genome_of(module: torch.nn.Module) -> Floats:
-    """Return float32[P], all weights of a module in the order of its state dict."""
-    weights = [weight.detach().reshape(-1) for weight in module.state_dict().values()]
-    return torch.cat(weights).numpy().copy()
+    """Return float32[P], all weights of a module in their order."""
+    return torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy().copy()

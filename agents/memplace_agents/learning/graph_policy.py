@@ -11,18 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, prod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 from torch.nn.functional import leaky_relu
 
 from memplace_agents.learning.policy_file import PolicyNetwork
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 
 SUB_ACTIONS = 2
 """Decisions of each op: the level of its weights, the level of its results."""
+_SAME = 1e-3
+"""Least standard deviation by which a feature is divided; all are from 0 to 1."""
 _SELF_LOOP = 2.0
 """Weight of self-loops in Gao and Ji's graph convolutions."""
 
@@ -83,7 +87,44 @@ class _Attention(nn.Module):
         self.weight = nn.Parameter(torch.empty(attention_heads * outputs, inputs))
 
 
-class GraphPolicy(PolicyNetwork):
+class LevelNetwork(PolicyNetwork):
+    """A network that decides levels; a network of one's own for `EGRL(network=...)` overrides these three methods.
+
+    `__init__` takes the number of levels and calls this one; `inputs` says what the network sees of a program;
+    `forward` decides. All parameters are float32. Further arguments with defaults are its own matter: files hold the
+    number of levels and the weights.
+
+    Args:
+        levels: L.
+    """
+
+    KIND = "level-network/1"
+    OPTIONS: ClassVar[Mapping[str, type]] = {"levels": int}
+
+    def __init__(self, levels: int) -> None:
+        super().__init__()
+        self.options = {"levels": levels}
+
+    def __init_subclass__(cls) -> None:
+        """Name the files of a class after it, unless it does so itself."""
+        cls.KIND = vars(cls).get("KIND", f"{cls.__name__}/1")
+
+    @property
+    def levels(self) -> int:
+        """L, the number of levels."""
+        levels: int = self.options["levels"]
+        return levels
+
+    def inputs(self, problem: OneShotProblem) -> Any:
+        """Return what `forward` takes for a one-shot problem; by default its `Graph`."""
+        return Graph.of(problem)
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Return logits float32[T, 2, L]; who asks masks the levels that are not worth asking for."""
+        raise NotImplementedError
+
+
+class GraphPolicy(LevelNetwork):
     """Graph U-Net with an attention head for each sub-action, for any workload on machines with `levels` levels.
 
     Depth, width and the number of attention heads are those remembered of EGRL; the wiring is not published. Ours: Gao
@@ -95,22 +136,30 @@ class GraphPolicy(PolicyNetwork):
         hidden: width.
         depth: poolings of the U-Net; each keeps half of the nodes.
         attention_heads: heads of each attention layer.
+        skip: whether the node features are standardised for each program, and seen by the heads beside the embedding.
         lean: added to the initial logits of the backing memory, so that the first assignments mostly fit. EGRL starts
             from assignments with everything there; the paper does not say how.
     """
 
-    KIND = "graph-policy/3"
-    OPTIONS: ClassVar = {"levels": int, "hidden": int, "depth": int, "attention_heads": int}
+    KIND = "graph-policy/4"
+    OPTIONS: ClassVar = {"levels": int, "hidden": int, "depth": int, "attention_heads": int, "skip": bool}
 
     def __init__(
-        self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, lean: float = 0.0
+        self,
+        levels: int,
+        hidden: int = 128,
+        depth: int = 4,
+        attention_heads: int = 4,
+        skip: bool = False,
+        lean: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.options = {"levels": levels, "hidden": hidden, "depth": depth, "attention_heads": attention_heads}
+        super().__init__(levels)
+        self.options |= {"hidden": hidden, "depth": depth, "attention_heads": attention_heads, "skip": skip}
         down = [_Convolution(inputs, hidden) for inputs in [len(FEATURES), *[hidden] * depth]]
         pools = [nn.Parameter(torch.empty(hidden)) for _ in range(depth)]
         up = [_Convolution(hidden, hidden) for _ in range(depth)]
-        heads = [_Attention(hidden, levels, attention_heads) for _ in range(SUB_ACTIONS)]
+        seen = hidden + skip * len(FEATURES)
+        heads = [_Attention(seen, levels, attention_heads) for _ in range(SUB_ACTIONS)]
         self.down, self.pools, self.up = nn.ModuleList(down), nn.ParameterList(pools), nn.ModuleList(up)
         self.heads = nn.ModuleList(heads)
         # Glorot and Bengio's bounds (2010). The layers of torch-geometric draw the U-Net's weights three times and the
@@ -124,12 +173,6 @@ class GraphPolicy(PolicyNetwork):
                 weight.uniform_(-bound, bound)
             for head in heads:
                 head.bias[-1] += lean
-
-    @property
-    def levels(self) -> int:
-        """L, the number of levels."""
-        levels: int = self.options["levels"]
-        return levels
 
     def forward(self, graph: Graph) -> Tensor:
         """Return logits float32[T, 2, L]; levels that are not worth asking for get the lowest finite number."""
@@ -149,7 +192,11 @@ class PopulationForward:
         self.graph = graph
         self.depth = policy.options["depth"]
         self.attention_heads = policy.options["attention_heads"]
-        self._shapes = {name: weight.shape for name, weight in policy.state_dict().items()}
+        self._shapes = {name: weight.shape for name, weight in policy.named_parameters()}
+        self._nodes, self._skips = graph.nodes, policy.options["skip"]
+        if self._skips:
+            spread, mean = torch.std_mean(graph.nodes, dim=0, correction=0)
+            self._nodes = (graph.nodes - mean) / spread.clamp_min(_SAME)
         # float32[1, T, T], 1 where two ops share a tensor; one for all members.
         self._adjacency = graph.adjacency.to_dense()[None]
         # int64[2E + T] each, of the messages: along the edges, and from every op to itself.
@@ -168,13 +215,15 @@ class PopulationForward:
     def logits(self, weights: Mapping[str, Tensor]) -> Tensor:
         """Return logits float32[M, T, 2, L] of named weights [M, ...]; differentiable."""
         hidden = torch.relu(self._body(weights))
+        if self._skips:
+            hidden = torch.cat([hidden, self._nodes.expand(len(hidden), -1, -1)], dim=-1)
         logits = torch.stack([self._head(weights, f"heads.{head}", hidden) for head in range(SUB_ACTIONS)], dim=2)
         return logits.masked_fill(~self.graph.mask, torch.finfo(logits.dtype).min)
 
     def _body(self, weights: Mapping[str, Tensor]) -> Tensor:
         """Return the output of the Graph U-Net, float32[M, T, H]."""
         adjacency = self._adjacency
-        hidden = torch.relu(_convolve(weights, "down.0", _normalised(adjacency), self.graph.nodes[None]))
+        hidden = torch.relu(_convolve(weights, "down.0", _normalised(adjacency), self._nodes[None]))
         skips = []
         # Each pass pools n nodes to k = ceil(n / 2): hidden [M, n, H] -> [M, k, H], adjacency [M, n, n] -> [M, k, k].
         for level in range(1, self.depth + 1):
@@ -211,6 +260,53 @@ class PopulationForward:
         share = score / total[:, target]
         mixed = torch.zeros_like(values).index_add(1, target, values[:, source] * share[..., None])
         return mixed.mean(2) + weights[f"{name}.bias"][:, None]
+
+
+class ForeignForward:
+    """The forward pass of any `LevelNetwork` for any number of members on one workload; arguments as above.
+
+    A network that `torch.func.vmap` cannot batch, such as one that draws random numbers, plays member by member.
+    """
+
+    def __init__(self, policy: LevelNetwork, problem: OneShotProblem) -> None:
+        self.graph, self._policy = Graph.of(problem), policy
+        with torch.no_grad():
+            self._inputs = policy.inputs(problem)
+            logits = policy(self._inputs)
+            if logits.shape != self.graph.mask.shape:
+                raise AgentError(
+                    f"{type(policy).__name__} returned logits of shape {tuple(logits.shape)}; for "
+                    f"{problem.program.name} they have the shape {tuple(self.graph.mask.shape)}."
+                )
+            self._batched = True
+            try:
+                self(torch.nn.utils.parameters_to_vector(policy.parameters()).expand(2, -1))
+            except (RuntimeError, ValueError):
+                self._batched = False
+
+    def __call__(self, genomes: Tensor) -> Tensor:
+        """Return logits float32[M, T, 2, L] of genomes float32[M, P]; differentiable."""
+        names, weights = zip(*self._policy.named_parameters(), strict=True)
+
+        def member(genome: Tensor) -> Tensor:
+            parts = torch.split(genome, [weight.numel() for weight in weights])
+            own = {name: part.view(like.shape) for name, part, like in zip(names, parts, weights, strict=True)}
+            logits: Tensor = functional_call(self._policy, own, (self._inputs,))
+            return logits
+
+        logits = vmap(member)(genomes) if self._batched else torch.stack([member(genome) for genome in genomes])
+        return logits.masked_fill(~self.graph.mask, torch.finfo(logits.dtype).min)
+
+
+def forward_of(policy: LevelNetwork, problem: OneShotProblem) -> PopulationForward | ForeignForward:
+    """Return the forward pass of a population of policies on a workload: batched by hand for ours alone.
+
+    Raises:
+        AgentError: if the network's logits have another shape than [T, 2, L].
+    """
+    if isinstance(policy, GraphPolicy) and type(policy).forward is GraphPolicy.forward:
+        return PopulationForward(policy, policy.inputs(problem))
+    return ForeignForward(policy, problem)
 
 
 def _convolve(weights: Mapping[str, Tensor], name: str, normalised: Tensor, hidden: Tensor) -> Tensor:

@@ -26,16 +26,17 @@ class DrawnPlayer:
     Games of all programs count; the plan of the search is that of the rules for the environment's own program.
 
     Args:
-        config: every constant; nothing is annealed.
+        config: every constant; the tree alone plays.
         evaluator: evaluator of the environment that draws.
+        seed: has no effect.
 
     Attributes:
         evaluator: as passed in.
         player: of the present program; None before the first.
     """
 
-    def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator) -> None:
-        self._config, self.evaluator = replace(config, annealing=0), evaluator
+    def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator, seed: int = 0) -> None:
+        self._config, self.evaluator = replace(config, first_games=0, sampling=0.0, annealing=0.0), evaluator
         assert evaluator.env.programs is not None
         self._draws = evaluator.env.programs
         self.player: MuZeroPlayer | None = None
@@ -46,9 +47,13 @@ class DrawnPlayer:
         """True if budget or time is spent."""
         return self.evaluator.remaining <= 0
 
-    def begin(self) -> None:
+    def begin(self, network: MuZeroNetwork | None) -> None:
         """Evaluate the plans of the rules for the environment's own program."""
         offer_cheap_plans(self.evaluator)
+
+    def advance(self, rng: np.random.Generator) -> bool:
+        """Return True: a drawn program is played with search alone."""
+        return True
 
     def computes(self, network: MuZeroNetwork) -> bool:
         """Return whether a network's outputs for the first decision of the environment's own program are finite."""
@@ -57,7 +62,7 @@ class DrawnPlayer:
     def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
         """Play a round of decisions with search; None if budget or time ended it."""
         if self.player is None or self._rounds_left == 0:
-            self._turn_to(self._draws.draw(rng, {})).begin()
+            self._turn_to(self._draws.draw(rng, {})).begin(None)
         assert self.player is not None
         self._rounds_left -= 1
         rollout = self.player.play(network, rng)
@@ -83,9 +88,6 @@ class DrawnPlayer:
         """Return what a rollout of the present program teaches."""
         assert self.player is not None
         return self.player.targets(rollout)
-
-    def anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
-        """Do nothing: the programs are left again."""
 
     def scalars(self) -> dict[str, float]:
         """Return the figures of the last round, by TensorBoard tag."""

@@ -29,7 +29,7 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         parents: int64[B], node to play in; 0 for the root.
         actions: int64[B].
         node: number of the new node, from 1.
-        rows: float32[B, 546], filled with observations of the new nodes.
+        rows: float32[B, 546], filled with observations of the new nodes; float32[0, 546] for none.
     """
     for game in range(first, last):
         its_tables, its_layout, parent = at(tables, game), at(layout, game), parents[game]
@@ -39,4 +39,5 @@ def expand_nodes(tables, layout, unchanging, states, profiles, nodes, parents, a
         else:
             state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
         step_state(its_tables, its_layout, state, actions[game], True, profile)
-        observe_state(its_tables, its_layout, state, at(unchanging, game), profile, rows, game)
+        if len(rows):
+            observe_state(its_tables, its_layout, state, at(unchanging, game), profile, rows, game)

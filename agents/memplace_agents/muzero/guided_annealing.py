@@ -24,6 +24,8 @@ TEMPERATURE = 0.003
 class GuidedAnnealing:
     """One chain of `GameLocalSearch`, in pieces: longer and longer cycles, each from the best game so far.
 
+    The last cycle takes all games that are left, so that it cools down.
+
     Args:
         problem: the game.
     """
@@ -39,19 +41,25 @@ class GuidedAnnealing:
         """Return the number of games until the cycle ends."""
         return self._length - self._played
 
-    def start_of(self, best: Preferences) -> Preferences:
-        """Return the game that the next piece starts with, int8[U]: the best one at the start of a cycle."""
+    def start_from(self, best: Preferences, left: int) -> None:
+        """Begin the next cycle if one has ended.
+
+        Args:
+            best: int8[U], the best game so far.
+            left: games that are left for all cycles, at least 1.
+        """
         if self._played == 0:
             self._current[:] = best
-        return self._current
+            if left < 3 * self._length:  # too few for this cycle and the next
+                self._length = left
 
-    def run(self, num_games: int, best_ps: float, guide: Floats32, seed: int) -> Preferences:
+    def run(self, num_games: int, best_ps: float, guide: Floats32 | None, seed: int) -> Preferences:
         """Play so many games, at most those that are left in the cycle; return the best one's preferences, int8[U].
 
         Args:
             num_games: number of games.
             best_ps: latency of the best game so far, of which the heat is a fraction.
-            guide: float32[U, 3], the policy's probabilities along `start_of`.
+            guide: float32[U, 3], probabilities of actions; None for no proposals.
             seed: seed of the moves.
         """
         problem, best = self._problem, np.empty_like(self._current)
@@ -71,7 +79,7 @@ class GuidedAnnealing:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
         self._current[:] = checked_preferences(state["current"], len(self._current))
-        self._length = whole(state["length"], SHORTEST_CYCLE)
+        self._length = whole(state["length"], 1)
         self._played = whole(state["played"], 0, self._length - 1)
 
 

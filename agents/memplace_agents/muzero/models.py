@@ -13,9 +13,11 @@ import torch
 from memplace_agents.muzero.free_game import GamesAside
 from memplace_agents.muzero.game_kernels import expand_nodes
 from memplace_agents.muzero.networks import MuZeroNetwork, Prediction
-from memplace_agents.muzero.search_types import ROOT_INDEX, Floats32, RecurrentOutput, RootOutput
+from memplace_agents.muzero.search_types import ROOT_INDEX, Floats, Floats32, RecurrentOutput, RootOutput
+from memplace_agents.search.preferences import Preferences
 from memplace_env._lib.threads import in_chunks
 from memplace_env.envs.malloc_game.flat import empty_flat
+from memplace_env.envs.malloc_game.state import ACTIONS, USE
 from memplace_env.program.program import Ints
 
 
@@ -25,24 +27,44 @@ class RulesModel:
     One model serves all searches from these games, so that its memory is allocated once.
 
     Args:
-        network: network of policies and values.
+        network: network of policies and values; None for a uniform policy and values of 0, as if the greedy player
+            went on.
         games: the roots.
         num_simulations: N - 1.
+        lean: what is added to the logits of a game's own actions int8[U]: float64[B], and these; None for nothing.
     """
 
-    def __init__(self, network: MuZeroNetwork, games: GamesAside, num_simulations: int) -> None:
+    def __init__(
+        self,
+        network: MuZeroNetwork | None,
+        games: GamesAside,
+        num_simulations: int,
+        lean: tuple[Floats, Preferences] | None = None,
+    ) -> None:
         self._network, self._games = network, games
         batch, nodes = games.batch, (len(games.batch), num_simulations)
         self._index = np.arange(len(batch))
         self._states = np.empty((*nodes, games.game.problem.size), np.int64)
         self._profiles = np.empty((*nodes, *batch.profiles.shape[1:]), batch.profiles.dtype)
         self._points = np.empty((nodes[0], num_simulations + 1))
-        self._observations = empty_flat(nodes[0])
+        self._observations = empty_flat(nodes[0] if network is not None else 0)
+        self._lean = lean
 
     def root(self) -> RootOutput:
         """Return the network's output for the games as they are now."""
         self._points[:, ROOT_INDEX] = self._games.game.points(self._games.batch.heads)
-        return predicted(self._network, self._games.observations)
+        return self._predicted(self._games.observations, self._games.batch.heads)
+
+    def _predicted(self, observations: Floats32, states: Ints) -> RootOutput:
+        if self._network is None:
+            output = RootOutput(np.zeros(len(states)), np.zeros((len(states), len(ACTIONS))))
+        else:
+            output = predicted(self._network, observations)
+        if self._lean is None:
+            return output
+        weight, actions = self._lean
+        preferred = actions[np.minimum(states[:, USE], len(actions) - 1)]
+        return output._replace(prior_logits=output.prior_logits + weight[:, None] * np.eye(len(ACTIONS))[preferred])
 
     def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
         """Play actions int64[B] in the states of the nodes `parents` int64[B]; see `SearchModel`."""
@@ -53,7 +75,7 @@ class RulesModel:
         states = self._states[:, node - 1]
         self._points[:, node] = game.points(states)
         rewards = self._points[:, node] - self._points[self._index, parents]
-        return RecurrentOutput(rewards, *predicted(self._network, self._observations), game.problem.legal(states))
+        return RecurrentOutput(rewards, *self._predicted(self._observations, states), game.problem.legal(states))
 
 
 class LearnedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,10 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         self, config: MuZeroConfig, evaluators: Sequence[GameEvaluator], policy: MuZeroNetwork | None, seed: int
     ) -> None:
         super().__init__(seed)
+        if len(evaluators) > 1:
+            config = replace(config, sampling=0.0)
         self._config, self._fresh = config, policy is None
-        self.players = [_player(config, evaluator) for evaluator in evaluators]
+        self.players = [_player(config, evaluator, seed) for evaluator in evaluators]
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
             network = new_network(config) if policy is None else MuZeroNetwork(**policy.options)
@@ -69,25 +72,26 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         return self._trainer.network
 
     def begin(self) -> None:
-        """Play the games that are known without search."""
+        """Play the games of the rules, and the first that are searched; a fresh network has no say in these."""
         for player in self.players:
-            player.begin()
+            player.begin(None if self._fresh else self.policy)
 
     def step(self) -> None:
-        """Play a round in each program, train on them, and anneal each program's best game."""
+        """Sample games, play a round with search in each program and train on them; towards the end anneal instead."""
         playing = [(index, player) for index, player in enumerate(self.players) if not player.done]
-        for _, player in playing if self._fresh and self.round == 0 else ():
+        playing = [(index, player) for index, player in playing if player.advance(self._rng)]
+        for _, player in playing if self._fresh and self._config.network and self._trainer.rounds == 0 else ():
             if player.demonstration is not None:
                 self._trainer.imitate(self._rng, player.demonstration, IMITATION_STEPS)
         rounds = [(index, player, player.play(self.policy, self._rng)) for index, player in playing]
         complete = [(index, player, rollout) for index, player, rollout in rounds if rollout is not None]
         self.scalars = {}
-        losses = self._learn([(player, rollout) for _, player, rollout in complete]) if complete else []
+        learns = complete and self._config.network
+        losses = self._learn([(player, rollout) for _, player, rollout in complete]) if learns else []
         if losses:
             for name, values in zip(MuZeroLosses._fields, zip(*losses, strict=True), strict=True):
                 self.scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
-        for index, player, _ in complete:
-            player.anneal(self.policy, self._rng)
+        for index, player in enumerate(self.players):
             self.scalars |= {f"{tag}/{index}": value for tag, value in player.scalars().items()}
         self.round += 1
 
@@ -117,9 +121,9 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
             player.load_state_dict(saved)
 
 
-def _player(config: MuZeroConfig, evaluator: GameEvaluator) -> MuZeroPlayer | DrawnPlayer:
+def _player(config: MuZeroConfig, evaluator: GameEvaluator, seed: int) -> MuZeroPlayer | DrawnPlayer:
     """Return a player of an environment, by whether it draws its programs."""
-    return (MuZeroPlayer if evaluator.env.programs is None else DrawnPlayer)(config, evaluator)
+    return (MuZeroPlayer if evaluator.env.programs is None else DrawnPlayer)(config, evaluator, seed)
 
 
 def new_network(config: MuZeroConfig) -> MuZeroNetwork:

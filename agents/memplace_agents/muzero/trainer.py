@@ -76,24 +76,28 @@ class Trainer:
     Args:
         config: rates, weights and steps.
         network: changed in place.
+
+    Attributes:
+        network: as given.
+        rounds: rounds learned from.
     """
 
     def __init__(self, config: MuZeroConfig, network: MuZeroNetwork) -> None:
         self._config, self.network = config, network
         self._unroll = UNROLL if config.model == "learned" else 0
         self._optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5)
-        self._rounds = 0
+        self.rounds = 0
 
     def renormalise(self, targets: Sequence[RolloutTargets]) -> None:
         """Take the values of a round into the running unit of values."""
         values = np.concatenate([target.values.ravel() for target in targets])
         mean, variance = float(values.mean()), float(values.var())
-        if self._rounds:
+        if self.rounds:
             old_mean, old_variance = float(self.network.mean), float(self.network.scale) ** 2
             mean = old_mean + UNIT_RATE * (mean - old_mean)
             variance = old_variance + UNIT_RATE * (variance - old_variance)
         self.network.renormalise(mean, max(variance**0.5, SMALLEST_SCALE))
-        self._rounds += 1
+        self.rounds += 1
 
     def epoch(
         self, rng: np.random.Generator, rollout: MuZeroRollout, targets: RolloutTargets, best: BestGame | None
@@ -179,14 +183,14 @@ class Trainer:
         return {
             "network": self.network.state_dict(),
             "optimiser": optimiser_state(self._optimiser),
-            "rounds": self._rounds,
+            "rounds": self.rounds,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
         self.network.load_state_dict(fitting(state["network"], self.network.state_dict()))
         load_optimiser(self._optimiser, state["optimiser"])
-        self._rounds = whole(state["rounds"])
+        self.rounds = whole(state["rounds"])
 
 
 def log_policy_of(logits: Tensor, legal: Tensor) -> Tensor:

@@ -12,8 +12,7 @@ class PPOSettings:
     """Settings in one formulation; the defaults are those of mallocGame. All are our choice.
 
     What keeps a game's policy at its peak is whole games a round and lambda 1: a critic errs by more than what
-    decisions still differ by, and a smaller lambda, or a cut within games, makes it the judge of them. A lambda that
-    begins lower learns faster at first.
+    decisions still differ by, and a smaller lambda, or a cut within games, makes it the judge of them.
 
     Attributes:
         envs: environments side by side.
@@ -22,7 +21,6 @@ class PPOSettings:
         epochs: passes over a round.
         rate: learning rate of Adam; falls to 0 with the fraction of the budget that is left.
         entropy: weight of the entropy; falls likewise.
-        first_lambda: lambda of generalised advantage estimation at first; it rises to 1 over the first half.
         width: width of the two hidden layers of policy and critic.
 
     Raises:
@@ -31,15 +29,14 @@ class PPOSettings:
 
     envs: int = 32
     n_steps: int = 0
-    minibatch: int = 1024
+    minibatch: int = 512
     epochs: int = 4
     rate: float = 1e-3
-    entropy: float = 0.01
-    first_lambda: float = 0.95
-    width: int = 128
+    entropy: float = 0.0
+    width: int = 64
 
     def __post_init__(self) -> None:
-        check_settings(self, at_least_one=("envs", "minibatch", "epochs", "width"), shares=("first_lambda",))
+        check_settings(self, at_least_one=("envs", "minibatch", "epochs", "width"))
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,9 @@ class PPOConfig:
         steps: settings in steps.
     """
 
-    one_shot: PPOSettings = field(default_factory=lambda: PPOSettings(256, 4, entropy=0.0, first_lambda=1.0, width=64))
+    one_shot: PPOSettings = field(default_factory=lambda: PPOSettings(256, 4, 1024))
     games: PPOSettings = field(default_factory=PPOSettings)
-    steps: PPOSettings = field(
-        default_factory=lambda: PPOSettings(128, 0, 2048, 3, rate=2e-3, entropy=0.06, first_lambda=1.0, width=64)
-    )
+    steps: PPOSettings = field(default_factory=lambda: PPOSettings(128, 0, 2048, 3, rate=2e-3, entropy=0.06))
 
 
 CONFIGS = {"default": PPOConfig()}

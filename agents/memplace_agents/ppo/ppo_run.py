@@ -75,6 +75,7 @@ class PPORun(TrainingRun[ActorCritic]):
                 batch_size=steps,
                 n_epochs=settings.epochs,
                 gamma=1.0,
+                gae_lambda=1.0,
                 policy_kwargs={"net_arch": [self._options["width"]] * 2},
                 device="cpu",
             )
@@ -125,7 +126,6 @@ class PPORun(TrainingRun[ActorCritic]):
         model, settings = self._model, self._settings
         self._left = min(evaluator.fraction_left for evaluator in self._evaluators)
         model.ent_coef = settings.entropy * self._left
-        model.rollout_buffer.gae_lambda = 1 - (1 - settings.first_lambda) * max(2 * self._left - 1, 0)
         steps = model.n_steps * self._envs.num_envs
         with self._draws():
             model.learn(steps, callback=lambda *_: not self.done)

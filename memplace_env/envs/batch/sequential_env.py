@@ -16,7 +16,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.arguments import checked_choice, checked_flag, checked_options, checked_seed, integers
 from memplace_env.envs.batch.batch import Batch, Problem
 from memplace_env.envs.many.drawn import Drawn
-from memplace_env.envs.many.draws import Draws, draws_of
+from memplace_env.envs.many.draws import Draws, SplitDraws, draws_of
 from memplace_env.envs.many.setting import Setting
 from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info, shallow_copy
 from memplace_env.machine.accelerator import Accelerator
@@ -142,6 +142,14 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     def steps_of(self, problem: Problem) -> int:
         """Return the steps of an episode of a problem."""
         return problem.num_decisions
+
+    def preload(self) -> None:
+        """Load all programs of a split, which takes seconds, so that no episode waits for its own.
+
+        Where programs have no end, or there is one only, nothing is to be loaded.
+        """
+        for setting in self.programs.settings if isinstance(self.programs, SplitDraws) else ():
+            self.drawn(setting)
 
     def turn_to(self, drawn: Drawn[Problem]) -> None:
         """Turn to a drawn problem; its episode begins with `_begin`."""

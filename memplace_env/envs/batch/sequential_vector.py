@@ -75,6 +75,10 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         steps = [self.env.steps_of(problem) for problem in self.batch.problems]
         return -(-sum(steps) // len(steps))
 
+    def preload(self) -> None:
+        """Load all programs of a split, see `SequentialEnv.preload`."""
+        self.env.preload()
+
     def action_masks(self) -> NDArray[np.bool_]:
         """Return bool[B, 3], the legal actions of every episode."""
         return self.batch.legal()

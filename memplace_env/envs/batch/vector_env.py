@@ -73,6 +73,11 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         """Steps of an episode, about; of episodes of several programs their mean."""
         return self.env.n_steps
 
+    @property
+    def mask_slice(self) -> slice | None:
+        """The part of a flat observation that is the action mask; None if it has none."""
+        return self.env.mask_slice
+
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Batched space; made on demand, since its bounds alone take as much memory as the observations."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memplace_env.envs.arguments import checked_flag
 from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
 from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
-from memplace_env.envs.malloc_game.flat import flat_space
+from memplace_env.envs.malloc_game.flat import MASK, flat_space
 from memplace_env.envs.malloc_game.game_batch import GameBatch, Seen
 from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
@@ -123,6 +123,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     formulation = Formulation.GAME
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ACTIONS
+    mask_slice = MASK
 
     def __init__(
         self,

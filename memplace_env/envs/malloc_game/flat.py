@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ _FIRST_BANDWIDTH = _FIRST_MASK + 3
 _FIRST_PROFILE = _FIRST_BANDWIDTH + COARSE
 _FIRST_AHEAD = _FIRST_PROFILE + 2 * COARSE * COARSE
 _SIZE = _FIRST_AHEAD + AHEAD * len(LOOKAHEAD)
+MASK: Final = slice(_FIRST_MASK, _FIRST_BANDWIDTH)
+"""The numbers that are the action mask."""
 
 
 def flat_space() -> spaces.Box:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.foreign import described
 from memplace_env.envs.arguments import is_integer
+from memplace_env.envs.many.kept_programs import read_kept
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
@@ -86,7 +87,7 @@ class Setting(NamedTuple):
             MemPlaceError: naming what cannot be resolved.
         """
         settings: dict[str, Any] = {"batch": self.batch, "dims": dict(self.dims) or None, "dtype": self.dtype}
-        return resolve_task(self.program, self.accelerator, **settings, **as_written(self.accelerator))
+        return resolve_task(self.program, self.accelerator, read=read_kept, **settings, **as_written(self.accelerator))
 
 
 class Reference(NamedTuple):

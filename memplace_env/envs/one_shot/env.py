@@ -213,6 +213,10 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """Return bool[2T * L], the observation's `action_mask` in the form that sb3-contrib expects."""
         return self.problem.mask.ravel()
 
+    def sample_mask(self) -> tuple[NDArray[np.int8], ...]:
+        """Return the same as int8[L] for each decision, in the form that `action_space.sample` takes."""
+        return tuple(self.problem.mask.astype(np.int8))
+
     def get_state(self) -> NDArray[np.integer] | None:
         """Return the last action, or None: the whole state of an episode."""
         return None if self._assignment is None else self._assignment.copy()

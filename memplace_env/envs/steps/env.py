@@ -21,6 +21,7 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.envs.steps.step_features import checked_order
+from memplace_env.envs.steps.step_tables import LEVELS
 from memplace_env.envs.steps.steps_batch import StepsBatch
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.compiler import HEURISTICS
@@ -68,9 +69,10 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     bring in time.
 
     ## Observation space
-    `observation="flat"` (default): Box(0, 1, (71,) float32), the action mask as numbers 0..2, then 68 features;
-    `observation.flat_space` lists every number. `observation="dict"`: `features` Box(0, 1, (68,) float32) and
-    `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of the entry are 0.
+    `observation="flat"` (the default here, as all there is to see is one short vector): Box(0, 1, (71,) float32), the
+    action mask as numbers 0..2, then 68 features; `observation.flat_space` lists every number. `observation="dict"`:
+    `features` Box(0, 1, (68,) float32) and `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of
+    the entry are 0.
 
     ## Reward
     The return is about the compiler's plan, by the simulator if there is one; use a discount (gamma) of 1.
@@ -128,6 +130,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     formulation = Formulation.STEPS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ("fast", "middle", "backing")
+    mask_slice = slice(0, LEVELS)
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ FILE_BYTES: Final = 2**19
 length, and many times the longest that is shipped. Our choice."""
 
 
+@cache
 def accelerator_names() -> tuple[str, ...]:
     """Names of the shipped accelerators, sorted; each is an argument of `load_accelerator`."""
     return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))

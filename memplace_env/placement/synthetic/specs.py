@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -30,6 +30,7 @@ class _Kind(NamedTuple):
     settings: Mapping[str, Callable[[str], Any]]
 
 
+@lru_cache(maxsize=8)  # the environment that draws a program asks again when it looks for the planted optimum
 def from_spec(spec: str) -> Program:
     """Return the program that a text like `synthetic:chain?ops=24&seed=1` names.
 
