@@ -9,7 +9,7 @@ from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
 
-GAMES = DistributionSettings(least_samples=16, growth=1.0, lean=0.0, together=0.8)
+GAMES = DistributionSettings(least_samples=16, lean=0.0, together=0.8)
 """Settings in mallocGame, where no action is the fastest by itself.
 
 The rate is from trials on the games LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train and GPT2-train, and on
