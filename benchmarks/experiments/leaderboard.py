@@ -20,6 +20,7 @@ from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_leaderboard.board import Board
 from memplace_leaderboard.folder import META
@@ -158,9 +159,13 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
     for env_id, bound_ps in proofs.bounds_ps().items():
         plan = proofs.kept_plan(env_id)
         if plan is None:
-            raise SystemExit(f"{env_id} has a record of the experiment proofs, but no plan in plans.zip.")
+            raise SystemExit(f"{env_id} has a record of the experiment proofs, but no plan in best-plans.zip.")
         found[env_id]["bound_ps"] = bound_ps
         found[env_id]["best_ps"] = min(found[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
+    for env_id, row in found.items():
+        task = task_of(env_id)
+        game = formulation_of_id(env_id) is Formulation.GAME
+        row["baseline_ps"] = (all_backing_report(task) if game else native_report(task)).latency_ps
     for name in suites:
         for submission in submissions(name):
             if load_suite(name).track(submission.meta.track).machine is None:  # else plans are for other machines

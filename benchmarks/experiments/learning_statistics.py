@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import as_rows, data, heads
 from benchmarks.ledger import Record
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_leaderboard.scores import Floats, stratified_bootstrap
 
@@ -29,7 +29,7 @@ def speedup(record: Record) -> float:
 
 def best_speedup(record: Record) -> float:
     """Return the speed-up of the best known plan of a record's environment, as of `memplace_env.envs.best_known`."""
-    return float(record["baseline_ps"] / best_known()[record["id"]].best_ps)
+    return float(record["baseline_ps"] / known_results()[record["id"]].best_ps)
 
 
 def share(record: Record, value: float | None = None) -> float:
@@ -176,7 +176,7 @@ def texts(values: Floats, form: str) -> list[str]:
 
 def known_ms(ids: Sequence[str], field: str = "best_ps") -> list[str]:
     """Return the latency of each best known plan in milliseconds, or its bound."""
-    return [f"{getattr(best_known()[env_id], field) / 1e9:.6f}" for env_id in ids]
+    return [f"{getattr(known_results()[env_id], field) / 1e9:.6f}" for env_id in ids]
 
 
 def file_of(columns: Mapping[str, Sequence[str]]) -> str:

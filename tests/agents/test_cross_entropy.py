@@ -83,7 +83,7 @@ def test_levels_are_legal_and_as_frequent_as_the_probabilities_say(seed):
 
 
 def test_the_start_follows_the_settings_of_the_time():
-    """So a search with a time limit, whose first plans were slow, does not stay near the rules."""
+    """A search with a time limit, whose first plans were slow, does not stay near the rules."""
     distribution = PlanDistribution(DistributionSettings(lean=0.0), FactoredDecisions(np.ones((5, 2), dtype=bool)))
     distribution.start_from(np.ones(5, dtype=np.int64))
     for start in (1.0, 0.25):

@@ -14,7 +14,7 @@ from benchmarks.experiments import learning_runs as runs
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.ledger import Record
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation
 
 GAME, MAP = learning.GAMES[0], learning.IDS[0]
@@ -25,7 +25,7 @@ BASE_PS = 10**12
 def record(run: Record, gain: float, **fields: Any) -> Record:
     """Return a record of a plan with a share of the best known gain, of seed + 1 seconds and 100 plans."""
     env_id = run["id"]
-    best = BASE_PS / best_known()[env_id].best_ps
+    best = BASE_PS / known_results()[env_id].best_ps
     game = env_id.startswith("MallocGame")
     saved = gain * (1 - 1 / best) if game else gain * (best - 1)
     latency = BASE_PS * (1 - saved) if game else BASE_PS / (1 + saved)
@@ -38,7 +38,7 @@ def record(run: Record, gain: float, **fields: Any) -> Record:
 @pytest.fixture(autouse=True)
 def _baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all best known plans be 1.1 to 1.5 times as fast as the baseline of `record`."""
-    known = best_known()
+    known = known_results()
     faster = {
         name: row.__class__(0, round(BASE_PS / (1.1 + i % 5 / 10)), 0) for i, (name, row) in enumerate(known.items())
     }
