@@ -58,11 +58,11 @@ def _share(evaluator: OneShotEvaluator) -> float:
 class Portfolio(Agent[GameEvaluator]):
     """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the cross-entropy method.
 
-    Like mallocMuZero's "Prod" it is never worse than XLA's solver. Each solver begins with the best plan before it, and
-    the search ends once that is proven optimal. The part of its share that a solver leaves goes to those after it. An
-    interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best plan so far. If the
-    simulator is a black box or measurements are noisy, `Calibrated` takes the place of the rules and of the exact
-    agent.
+    Like mallocMuZero's "Prod" it is never worse than XLA's solver. Each solver begins with the best plan before it,
+    those that play games with the game that follows it. The search ends once the best plan is proven. The part of its
+    share that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback)
+    ends the search with the best plan so far. If the simulator is a black box or measurements are noisy, `Calibrated`
+    takes the place of the rules and of the exact agent.
 
     Args:
         policy: file of a network of `MuZero`; half of the budget left after the exact agent then goes to MuZero.

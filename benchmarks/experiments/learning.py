@@ -41,6 +41,7 @@ SEARCH: Final = SEARCHES[Formulation.GAME]
 PLAYERS: Final = {
     SEARCH: "local search",
     "muzero": "MuZero",
+    "ppo": "PPO",
     "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
 }
@@ -96,6 +97,7 @@ def game_figures(records: Records) -> str:
     columns = {
         "game": GAMES,
         "best known ms": statistics.known_ms(GAMES),
+        "best known game ms": statistics.known_ms(GAMES, "reachable_ps"),
         "proven": ["yes" if exact[env_id]["proven"] else "no" for env_id in GAMES],
         **{f"{title} %": texts(found.of_instances, ".2f") for title, found in shares.items()},
     }
@@ -125,6 +127,7 @@ GAME_TABLE: Final = table(
         f"games from {ENOUGH:.0f} % on": lambda row: f"{(row[1].of_instances >= ENOUGH).sum()} of {len(GAMES)}",
         "ahead of local search": ahead("local search"),
         "s": lambda row: f"{row[1].seconds[0].mean():.1f}",
+        "seeds": lambda row: len(row[1].values),
         "games played": lambda row: f"{row[1].plans.mean():,.0f}",
     },
     named(game_shares),
