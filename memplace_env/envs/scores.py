@@ -20,6 +20,7 @@ class BestKnown(NamedTuple):
         best_return: return of the best known plan.
         reachable_return: return of the best known episode: in games, whose player chooses no addresses, it may be less.
         rule_return: return of the best plan of a rule that does not search.
+        random_return: mean return of 100 random assignments, also in steps, or of 100 games of random legal actions.
         latency_s: latency of the best known plan.
         bound_s: lower bound of all plans, which solvers proved.
         proven: whether the two agree to 0.01 %.
@@ -28,6 +29,7 @@ class BestKnown(NamedTuple):
     best_return: float
     reachable_return: float
     rule_return: float
+    random_return: float
     latency_s: float
     bound_s: float
     proven: bool
@@ -45,7 +47,8 @@ def best_known(env_id: str) -> BestKnown:
         for latency_ps in (row.best_ps, row.reachable_ps or row.best_ps, row.cheap_ps)
     )
     proven = row.best_ps <= (1 + PROVEN) * row.bound_ps
-    return BestKnown(of_best, of_reachable, of_rule, row.best_ps * PS, row.bound_ps * PS, proven)
+    seconds = row.best_ps * PS, row.bound_ps * PS
+    return BestKnown(of_best, of_reachable, of_rule, row.random_return or 0.0, *seconds, proven)
 
 
 def normalised_score(env_id: str, episode_return: float) -> float:

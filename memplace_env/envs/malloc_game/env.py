@@ -86,6 +86,11 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
     simulator's latency, so that the return is that of the simulator.
 
+    ## As a decision process
+    The state is where each tensor's data and blocks are, and what of the port's time is taken, `get_state()`;
+    transition and reward are deterministic, the horizon is fixed by the program. Observations are not Markov: they show
+    addresses in 64 bins (flat: 8) and 32 decisions ahead, and not which tensor a block holds, nor when it is used next.
+
     ## Episode end
     After the last use (`terminated=True`); every game of a program has the same length.
 

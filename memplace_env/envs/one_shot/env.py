@@ -74,6 +74,11 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     0.03, its proven optimum 1.265; of ResNet50 0.73, 0.05 and 1.053. `"egrl"`, the paper's reward, is in [-1, 0) until
     an assignment fits, and none of 1,000 random ones of either does. An episode is one step, so gamma has no effect.
 
+    ## As a decision process
+    One state and one action, so a bandit; transition and reward are deterministic. `Dict` shows the graph and the sizes
+    that the reward depends on, but no times; flat, many programs look alike. Of one program neither hides anything, as
+    each episode is the same.
+
     ## Episode end
     Every step ends the episode (`terminated=True`).
 

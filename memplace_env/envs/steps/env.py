@@ -88,6 +88,11 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     The last step pays it, all others 0. With `dense=True` each step pays the change of the estimate, and the last one
     the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
 
+    ## As a decision process
+    The state is the level of each decided entry, `get_state()`; transition and reward are deterministic, the horizon is
+    fixed by the program. Observations are not Markov: they show how full the levels are during the entry's life, and
+    not what lies there, nor the entries to come. Discount 1; with 0.99 a reward 544 decisions ahead counts 0.4 %.
+
     ## Episode end
     After the last entry (`terminated=True`); every episode of a program has the same length.
 
