@@ -42,6 +42,13 @@ def test_ppo_solves_the_tiny_ids(family):
     assert last.mean >= 0.96 * info["optimal_return"]
 
 
+def test_a_graph_network_learns_a_game():
+    graph_policy = pytest.importorskip("examples.graph_policy", reason="needs PyTorch Geometric", exc_type=SystemExit)
+    graph_policy.torch.manual_seed(0)
+    means = graph_policy.train("MallocGame-Tiny-v0", 12)
+    assert max(means[-2:]) > 3 * means[0]
+
+
 def test_ppo_is_determined_by_its_seed():
     first, again, other = (ppo.train("MallocGame-Tiny-v0", 4_096, seed) for seed in (1, 1, 2))
     assert [point[1:] for point in first] == [point[1:] for point in again]
