@@ -54,7 +54,8 @@ def shares_by_op(task: Task, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     The first is of the weights and inputs that the op is the first to read, the second of the results that it makes.
     """
     group, share = _owners(task)
-    shares = np.bincount(group[chosen], weights=share[chosen], minlength=2 * task.program.num_ops + 1)
+    shares = np.zeros(2 * task.program.num_ops + 1)
+    np.add.at(shares, group[chosen], share[chosen])
     return shares[:-1].reshape(-1, 2)
 
 
