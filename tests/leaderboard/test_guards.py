@@ -94,6 +94,8 @@ def meta_cases(meta) -> list[Case]:
         of_meta(meta, deterministic=True, seeds=(0,)),
         of_meta(meta, training=Training(tuple(SUITE.instances), 10, 1.0)),
         of_meta(meta, **zero, training=Training(split_suites()["one-shot-train"][:1], 10, 1.0)),
+        of_meta(meta, **zero, training=Training(("MallocGame-Train-v0", "MemPlaceSteps-Train-v0"), 10, 1.0)),
+        of_meta(meta, **zero, training=Training(("MallocGame-Test-v0",), 10, 1.0)),
         of_meta(meta, nominal=True),
         of_meta(meta, machine_seeds=(1, 2, 3, 4, 5)),
         of_meta(meta, **drawn),
