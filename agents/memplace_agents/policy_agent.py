@@ -50,20 +50,12 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
 
     name = "policy"
 
-    def __init__(
-        self,
-        act: Act,
-        formulation: str | None = None,
-        observation: str = "flat",
-        seed: Callable[[int], Any] | None = None,
-    ) -> None:
+    def __init__(self, act: Act, formulation: str | None = None, observation: str = "flat", seed: Any = None) -> None:
         known = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
         played = formulation or next(iter(getattr(self, "formulations", ())), None)
         if played not in known or observation not in ("flat", "dict", "graph"):
-            raise AgentError(
-                f"A policy plays one of {', '.join(known)} and sees 'flat', 'dict' or 'graph', not {played!r} and "
-                f"{observation!r}."
-            )
+            forms = f"{', '.join(known)} and sees flat, dict or graph, not {played!r} and {observation!r}"
+            raise AgentError(f"A policy plays one of {forms}.")
         self.formulations = (Formulation(played),)
         self.act, self.observation, self.seed = act, observation, seed
         self.budgeted, self.deterministic = seed is not None, seed is None

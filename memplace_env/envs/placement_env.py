@@ -26,7 +26,7 @@ from memplace_env.program.program import Program
 Observation = dict[str, NDArray[Any]] | NDArray[np.float32]
 """The arrays of a Dict, or one vector; of one environment, or of a batch."""
 Observed = Observation | GraphInstance
-"""What a single environment shows; graphs come in no batches."""
+"""An observation of a single environment; graphs come in no batches."""
 Action = TypeVar("Action")
 Copied = TypeVar("Copied")
 

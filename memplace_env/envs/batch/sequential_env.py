@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -49,6 +49,8 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     ACTIONS: ClassVar[tuple[str, str, str]]
     """Names of the actions, for error messages."""
+    state_columns: ClassVar[Callable[[Any, Ints], NDArray[np.float64]]]
+    """Returns float64[T, C], what the nodes of a graph observation say about a state of a problem."""
     problem: Problem
     programs: Draws | None
     setting: Setting
@@ -134,10 +136,6 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     @abstractmethod
     def form_of(self, seen: Any) -> Observation:
         """Return observations of a batch in the form that Gymnasium takes; never graphs."""
-
-    @abstractmethod
-    def state_columns(self, problem: Problem, state: Ints) -> NDArray[np.float64]:
-        """Return float64[T, C], what the nodes of a graph observation say about a state."""
 
     def graph_of(self, problem: Problem, state: Ints) -> spaces.GraphInstance:
         """Return the graph that `observation="graph"` shows of a state."""

@@ -48,10 +48,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
 
     def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str, bytes_each: int) -> None:
         if env.graph:
-            raise EnvError(
-                "A native vector environment shows no graphs, whose sizes differ; pass vectorization_mode='sync', or "
-                "observation='flat'."
-            )
+            raise EnvError("A native vector environment shows no graphs; pass vectorization_mode='sync', too.")
         if env.render_mode is not None:
             raise EnvError(
                 f"A vector environment draws nothing, so it has no render_mode={env.render_mode!r}; leave it out, or "

@@ -127,6 +127,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     formulation = Formulation.GAME
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ACTIONS
+    state_columns = staticmethod(state_columns)
     graph_columns = (*TASK_COLUMNS, *STATE_COLUMNS)
     mask_slice = MASK
 
@@ -199,10 +200,6 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     def form_of(self, seen: Seen) -> Observation:
         """Return observations in the form that Gymnasium takes."""
         return seen._asdict() if isinstance(seen, Observations) else seen
-
-    def state_columns(self, problem: MallocGameProblem, state: Ints) -> NDArray[np.float64]:
-        """Return the columns `graph.STATE_COLUMNS` of a state."""
-        return state_columns(problem, state)
 
     def step(self, action: int | np.integer) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Play one decision; errors as in `SequentialEnv.step`."""

@@ -1,4 +1,4 @@
-"""What the nodes of a graph observation say about a decision of the game, and about fast memory."""
+"""Nodes of graph observations in the game: columns about the decision and about fast memory."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ def _held_bytes(problem: MallocGameProblem, state: Ints) -> Ints:
     A block whose end depends on later decisions is shown up to the present op.
     """
     layout, ops, count = problem.layout, problem.program.num_ops, state[BLOCKS]
-    tensor, start, until = (
-        state[section:][:count] for section in (layout.tensor, layout.start, layout.committed_until)
-    )
+    sections = layout.tensor, layout.start, layout.committed_until
+    tensor, start, until = (state[section:][:count] for section in sections)
     until = np.where(until < ops, until, np.minimum(state[OP], ops - 1))
     change = np.zeros(ops + 1, dtype=np.int64)
     np.add.at(change, start, problem.tables.size[tensor])

@@ -134,6 +134,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     formulation = Formulation.STEPS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ("fast", "middle", "backing")
+    state_columns = staticmethod(state_columns)
     graph_columns = (*TASK_COLUMNS, *STATE_COLUMNS)
     mask_slice = slice(0, LEVELS)
 
@@ -237,10 +238,6 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     def form_of(self, seen: NDArray[np.float32]) -> Observation:
         """Return observations in the form that Gymnasium takes."""
         return in_form(seen, self.flat)
-
-    def state_columns(self, problem: StepsProblem, state: Ints) -> NDArray[np.float64]:
-        """Return the columns `graph.STATE_COLUMNS` of a state."""
-        return state_columns(problem, state)
 
     def step(self, action: int | np.integer) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Decide the next entry; errors as in `SequentialEnv.step`."""

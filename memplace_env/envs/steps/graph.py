@@ -1,4 +1,4 @@
-"""What the nodes of a graph observation say about a decision in steps, and about those before it."""
+"""Nodes of graph observations in steps: columns about the decision and about those before it."""
 
 from __future__ import annotations
 
