@@ -76,8 +76,7 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
         def assign(count: int) -> None:
             masks = np.repeat(env.problem.mask[None], count, axis=0)
             rows = [seen] * count if env.graph else each_array(lambda one: np.repeat(one[None], count, axis=0), seen)
-            actions = np.asarray(self.act(rows, masks))
-            evaluator(env.problem.check(actions, (count,)))
+            evaluator(env.problem.check(np.asarray(self.act(rows, masks)), (count,)))
 
         return assign
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -49,8 +49,8 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     ACTIONS: ClassVar[tuple[str, str, str]]
     """Names of the actions, for error messages."""
-    state_columns: ClassVar[Callable[[Any, Ints], NDArray[np.float64]]]
-    """Returns float64[T, C], what the nodes of a graph observation say about a state of a problem."""
+    state_columns: ClassVar[Any]
+    """Function of a problem and a state; returns float64[T, C], what nodes of graph observations say about the state."""
     problem: Problem
     programs: Draws | None
     setting: Setting

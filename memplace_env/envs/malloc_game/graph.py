@@ -42,8 +42,7 @@ def state_columns(problem: MallocGameProblem, state: Ints) -> NDArray[np.float64
         asked[now], log_size[now] = 1, np.log2(1.0 + tables.size[tensor]) / 40
         maker[np.arange(ops) == program.producer[tensor]] = 1
         reader[tables.use_op[use + 1 :][tables.use_tensor[use + 1 :] == tensor]] = 1
-    final[:now] = 1
-    held[:] = _held_bytes(problem, state) / max(tables.capacity, 1)
+    final[:now], held[:] = 1, _held_bytes(problem, state) / max(tables.capacity, 1)
     fast = (state[layout.block :][:tensors] >= 0) & (state[layout.intact :][:tensors] == 1)
     columns[:, 6:8] = shares_by_op(problem.task, fast)
     columns[:, 8] = shares_by_op(problem.task, state[layout.valid_from :][:tensors] <= now)[:, 1]
