@@ -152,7 +152,7 @@ def test_every_rule_of_a_submission_is_noticed_when_it_is_missing(honest):
         *whole_cases(submission),
         *spending_cases(submission.entries[0]),
     ]
-    assert unnoticed(checks, raises, cases, ".xxxxx....xx.xxx.xx.x...xxx.x.........xx.xxxxxxxxxxxxxxxxx") == []
+    assert unnoticed(checks, raises, cases, ".xxxxx.....xxx.xxx.xx.x...xxx.x.........xx.xxxxxxxxxxxxxxxxx") == []
 
 
 def lines_of(entry, **fields) -> bytes:

@@ -50,7 +50,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     ACTIONS: ClassVar[tuple[str, str, str]]
     """Names of the actions, for error messages."""
     state_columns: ClassVar[Any]
-    """Function of a problem and a state; returns float64[T, C], what nodes of graph observations say about the state."""
+    """Function of a problem and a state: float64[T, C], what nodes of graph observations say about the state."""
     problem: Problem
     programs: Draws | None
     setting: Setting
