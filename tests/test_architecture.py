@@ -76,7 +76,7 @@ def test_public_class_names_are_unique():
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-ENVIRONMENT_FILES = {"env", "flat", "observation", "problem", "vector", "viewer"}
+ENVIRONMENT_FILES = {"env", "flat", "graph", "observation", "problem", "vector", "viewer"}
 """Names that stand once in each formulation's folder, as in Jumanji."""
 
 

@@ -41,7 +41,7 @@ class Formulation(StrEnum):
     | value      | what is decided                             | environment     | played by agents              |
     |------------|---------------------------------------------|-----------------|-------------------------------|
     | `one-shot` | a level for each tensor, all at once        | `OneShotEnv`    | yes                           |
-    | `steps`    | the same, entry by entry                    | `StepsEnv`      | by ppo; plans are as one-shot |
+    | `steps`    | the same, entry by entry                    | `StepsEnv`      | by ppo and by `PolicyAgent`   |
     | `game`     | use by use: tensors may move between levels | `MallocGameEnv` | yes                           |
     | `dynamic`  | as in the game, on any chip                 | `OneShotEnv`    | yes, for plans of any kind    |
     """
