@@ -1,0 +1,231 @@
+"""Parts of a game in JAX: tables that never change, and a state that holds its blocks in slots."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from memplace_env._lib.errors import EnvError
+from memplace_env.envs.jax.jax_arrays import LONGEST, MOST, in_units, on_device, unit_ps
+from memplace_env.envs.malloc_game.observation import AHEAD
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.state import GIVERS, LASTING, PASSING, Tables
+from memplace_env.machine.costs import op_times
+
+NEVER: Final = 2**30
+"""Op of an event that has not happened: later than every op."""
+FOR_EVER: Final = MOST
+"""Op until which the ends of memory are live: later than NEVER."""
+
+
+class GameParams(NamedTuple):
+    """Tables of a game of U uses, K tensors and T ops, or longer ones that are padded; see `malloc_game.state.Tables`.
+
+    Times are int32 in units, or int64 in picoseconds; other integers are int32.
+
+    Attributes:
+        uses, ops, capacity: U, T, bytes. serial: whether ports' times add up. latency: times[2].
+        compute, overhead, open: times[T]; `open` is that of all uses of an op in the backing memory.
+        rest: times[T + 1], see there.
+        use_op, use_tensor: [U + 32]. is_result, last_of_op: bool[U]. use_time: times[U, 2].
+        ceiling: bytes[U, 2], its columns PASSING and LASTING.
+        size: bytes[K]; tensors larger than the fast level are a byte larger. prefetch, writeback: times[K].
+        last_use, last_op: [K]. is_output, made: bool[K], outputs of the graph, results of ops. kind: int32[K].
+        usable: bytes[T], or [0] where ops reserve none, which saves the passes over it.
+        features, following: parts of observations, see `malloc_game.observation.Unchanging`.
+        slots: bool[S], for the size of states alone.
+    """
+
+    uses: Array
+    ops: Array
+    capacity: Array
+    serial: Array
+    latency: Array
+    compute: Array
+    overhead: Array
+    open: Array
+    rest: Array
+    use_op: Array
+    use_tensor: Array
+    is_result: Array
+    last_of_op: Array
+    use_time: Array
+    ceiling: Array
+    size: Array
+    prefetch: Array
+    writeback: Array
+    last_use: Array
+    last_op: Array
+    is_output: Array
+    made: Array
+    kind: Array
+    usable: Array
+    features: Array
+    following: Array
+    slots: Array
+
+
+class Blocks(NamedTuple):
+    """Blocks in S slots; an empty slot has owner -1. Meaning as in `malloc_game.state.StateLayout`.
+
+    Attributes:
+        owner: the tensor. holds: bool, whether its data is intact.
+        offset, top, start, committed, live, released, used: those of the block; `committed_until` and `live_until`.
+        valid: first op at which the backing memory holds the tensor, or NEVER.
+        turn, sent: of the block's write-back, -1 before. mark: time of all write-backs up to and with it.
+        shares: int16[S, 8], what the block adds to each address bin of the coarse profile.
+    """
+
+    owner: Array
+    holds: Array
+    offset: Array
+    top: Array
+    start: Array
+    committed: Array
+    live: Array
+    released: Array
+    used: Array
+    valid: Array
+    turn: Array
+    sent: Array
+    mark: Array
+    shares: Array
+
+
+class Coming(NamedTuple):
+    """The block that the next decision would place, for NoCopy and, where ops reserve bytes, also for Copy (C = 2).
+
+    Attributes:
+        until: int32[C], turn before which write-backs must end for a result to find room; FOR_EVER: none suffices.
+        offset: int32[C]. start: first op of a copy. wait: of a copy, a time.
+    """
+
+    until: Array
+    offset: Array
+    start: Array
+    wait: Array
+
+
+class GameState(NamedTuple):
+    """A game.
+
+    Attributes:
+        use, op, head, tail: as in `malloc_game.state`: next use, its op, oldest pending write-back, number of all.
+        final, stalled, tail_time, open, estimate, fast, backing: times, likewise.
+        mask: bool[3], legal actions; all False at the end.
+        sent_time, ended_time: of all write-backs begun, and ended.
+        slot: int16[K], slot of a tensor's latest block, valid while it is the slot's owner.
+        ready: int32[K], op from which a copy may start of a tensor that has no slot, at the earliest.
+        blocks: see `Blocks`.
+        idle: times[T + 1], port time that no copy has booked in the ops up to each one.
+        arrived: times[T + 1], of all write-backs that begin up to each op.
+        served: times[T + 1], that pending write-backs would get up to each op.
+        past: int16[64, 16], the ring of the coarse profile, without blocks that have a slot.
+        coming: see `Coming`.
+        gone: int32, last op of the blocks that have lost their slot.
+        inexact: bool, whether the slots did not suffice; the game may then differ from the real one.
+        actions: int8[U], actions played, -1 for undecided uses; `replayed` takes them.
+    """
+
+    use: Array
+    op: Array
+    head: Array
+    tail: Array
+    final: Array
+    stalled: Array
+    tail_time: Array
+    open: Array
+    estimate: Array
+    fast: Array
+    backing: Array
+    mask: Array
+    sent_time: Array
+    ended_time: Array
+    slot: Array
+    ready: Array
+    blocks: Blocks
+    idle: Array
+    arrived: Array
+    served: Array
+    past: Array
+    coming: Coming
+    gone: Array
+    inexact: Array
+    actions: Array
+
+
+def game_params(problem: MallocGameProblem, *, slots: int = 64, picoseconds: bool = False) -> GameParams:
+    """Return the tables of a game, as `gym.make("MallocGame-BERT-v0").unwrapped.problem` is one.
+
+    Args:
+        problem: the game; no black box judges it, and its results share no place.
+        slots: blocks that states remember. Where they do not suffice, states say `inexact`: take more.
+        picoseconds: whether times are int64 in picoseconds, with `jax_enable_x64` only.
+
+    Raises:
+        EnvError: if a black box judges, results share places, an op has no uses, the fast level has 1 GiB or more, or
+            picoseconds have no 64 bits.
+    """
+    tables, still = problem.tables, problem.unchanging
+    refused = {
+        "is judged by a black box": problem.task.is_black_box,
+        "lets results take the place of operands": tables.room.shape[1] > GIVERS,
+        "has an op without uses": bool((np.diff(tables.use_ptr) == 0).any()),
+        "has a fast level of 1 GiB or more": tables.capacity >= 2**30,
+    }
+    for reason, applies in refused.items():
+        if applies:
+            raise EnvError(f"JAX does not play a game that {reason}; play it with the compiled kernels.")
+    time: Any = np.int64 if picoseconds else np.int32
+    rounded = rounded_game(problem, picoseconds)
+    costs, ends = rounded.costs, np.append(rounded.use_op[1:] != rounded.use_op[:-1], True)
+    per_op = np.zeros(len(costs.compute_ps), dtype=np.int64)
+    np.add.at(per_op, rounded.use_op, costs.use_ps[:, 1])
+    reserves = (tables.usable != tables.usable.max()).any() or (tables.room[:, PASSING] != tables.room[:, LASTING]).any()
+    ahead = np.zeros(AHEAD, dtype=np.int64)
+    arrays: list[Any] = [
+        *map(np.int32, (len(rounded.use_op), len(per_op), rounded.capacity)),
+        np.bool_(costs.serial),
+        *(x.astype(time) for x in (costs.latency_ps, costs.compute_ps, costs.overhead_ps, per_op, rounded.rest_ps)),
+        *(np.append(x, ahead).astype(np.int32) for x in (rounded.use_op, rounded.use_tensor)),
+        rounded.use_is_result,
+        ends,
+        costs.use_ps.astype(time),
+        rounded.room[:, [PASSING, LASTING]].astype(np.int32),
+        np.minimum(rounded.size, rounded.capacity + 1).astype(np.int32),
+        costs.prefetch_ps.astype(time),
+        costs.writeback_ps.astype(time),
+        rounded.last_use.astype(np.int32),
+        rounded.last_op.astype(np.int32),
+        rounded.is_output,
+        rounded.is_result,
+        still.kind.astype(np.int32),
+        rounded.usable.astype(np.int32) if reserves else np.zeros(0, np.int32),
+        still.features,
+        np.minimum(still.following, NEVER).astype(np.int32),
+        np.zeros(slots, bool),
+    ]
+    return on_device(GameParams(*arrays))
+
+
+def rounded_game(problem: MallocGameProblem, picoseconds: bool = False) -> Tables:
+    """Return the tables with times in the units of JAX, int64; the compiled kernels play the same games on them.
+
+    Raises:
+        EnvError: for picoseconds where JAX has 32 bits.
+    """
+    tables, costs = problem.tables, problem.tables.costs
+    # A game is no longer than if ops waited for a copy of each use and for each write-back that can be.
+    copies = costs.prefetch_ps[tables.use_tensor][tables.room[:, PASSING] >= tables.size[tables.use_tensor]].sum()
+    sent = costs.writeback_ps[tables.size <= tables.capacity].sum()
+    copied = max(float(costs.prefetch_ps.max()), float(costs.writeback_ps.max()))
+    unit = unit_ps(max(float(tables.rest_ps[0]) + float(copies) + float(sent), copied), picoseconds)
+    fields = ("compute_ps", "overhead_ps", "use_ps", "latency_ps", "prefetch_ps", "writeback_ps")
+    costs = costs._replace(**{name: in_units(getattr(costs, name), unit) for name in fields})
+    used = np.zeros((len(costs.compute_ps), 2), dtype=np.int64)
+    np.add.at(used[:, 1], tables.use_op, costs.use_ps[:, 1])
+    rest = np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0)
+    assert picoseconds or rest[0] <= 2 * LONGEST
+    return tables._replace(costs=costs, rest_ps=rest)
