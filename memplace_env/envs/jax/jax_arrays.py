@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import tree_map_with_path
 
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.malloc_game.env import drawn_game
@@ -17,29 +18,18 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split
 from memplace_env.envs.steps.env import drawn_steps
 from memplace_env.envs.steps.problem import StepsProblem
+from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
 Params = TypeVar("Params", bound=tuple[Any, ...])
-P = TypeVar("P", StepsProblem, MallocGameProblem)
 
 MOST: Final = 2**31 - 1
 """Largest number of 32 bits."""
 LONGEST: Final = 2**30
 """Units in the longest time that an episode can add up to; half of what 32 bits hold, as rounding adds to it."""
-_FILL: Final = {"free": MOST, "segment_last": -1, "usable": MOST, "entry_op": MOST}
+_FILL: Final = {"free": MOST, "usable": MOST, "segment_last": -1, "entry_op": MOST}
 """Numbers that pad tables to one size, by field; 0 for other fields."""
-
-
-def unit_ps(longest_ps: float, picoseconds: bool) -> float:
-    """Return the picoseconds in a unit of time; 1 where an episode of so many picoseconds fits, or if asked for.
-
-    Raises:
-        EnvError: for picoseconds where JAX has 32 bits.
-    """
-    if picoseconds and not jax.config.jax_enable_x64:
-        raise EnvError("Times in picoseconds need 64 bits: set jax_enable_x64, or leave out picoseconds=True.")
-    return 1.0 if picoseconds else max(1.0, longest_ps / LONGEST)
 
 
 def in_units(times_ps: Ints, unit: float) -> Ints:
@@ -47,10 +37,30 @@ def in_units(times_ps: Ints, unit: float) -> Ints:
     return np.where(times_ps > 0, np.maximum(np.rint(times_ps / unit), 1), 0).astype(np.int64)
 
 
-def on_device(params: Params) -> Params:
-    """Return the same tables as arrays of JAX."""
-    moved: Params = jax.tree.map(jnp.asarray, params)
-    return moved
+def rounded_costs(costs: Costs, longest_ps: float, picoseconds: bool) -> tuple[Costs, float]:
+    """Return the costs with times in units, and the picoseconds of a unit: 1 if asked for, or if `longest_ps` fits.
+
+    Raises:
+        EnvError: for picoseconds where JAX has 32 bits.
+    """
+    if picoseconds and not jax.config.jax_enable_x64:
+        raise EnvError("Times in picoseconds need 64 bits: set jax_enable_x64, or leave out picoseconds=True.")
+    unit = 1.0 if picoseconds else max(1.0, longest_ps / LONGEST)
+    times = {name: in_units(getattr(costs, name), unit) for name in costs._fields if name.endswith("_ps")}
+    return costs._replace(**times), unit
+
+
+def on_device(params: Params, picoseconds: bool) -> Params:
+    """Return tables as arrays of JAX; integers become int32, but for fields `..._ps` in picoseconds."""
+
+    def moved(path: Any, leaf: Any) -> Any:
+        wide = picoseconds and path[-1].name.endswith("_ps")
+        if np.asarray(leaf).dtype.kind != "i" or wide:
+            return jnp.asarray(leaf)
+        return jnp.asarray(np.clip(leaf, -1, MOST).astype(np.int32))
+
+    result: Params = tree_map_with_path(moved, params)
+    return result
 
 
 def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Params]]:
@@ -60,41 +70,36 @@ def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Para
     that two or three classes suffice.
 
     Args:
-        params: of steps, or of games with as many slots; all with the same types of times.
-        classes: number of classes, of equally many programs.
+        params: of steps, or of games with as many slots; all with the same type of times.
+        classes: number of classes, of about equally many programs.
 
     Returns:
         For each class int64[n], the indices of its programs, and their tables with a first axis of length n.
     """
+
+    def joined(path: Any, *leaves: Any) -> Any:
+        shape = np.max([leaf.shape for leaf in leaves], axis=0).astype(int)
+        rows = np.full((len(leaves), *shape), _FILL.get(path[-1].name, 0), dtype=leaves[0].dtype)
+        for row, leaf in zip(rows, leaves, strict=True):
+            row[tuple(map(slice, leaf.shape))] = leaf
+        return jnp.asarray(rows)
+
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(one)) for one in params]
     groups = np.array_split(np.argsort(sizes, kind="stable"), min(classes, len(params)))
-    return [(group, _padded([params[index] for index in group])) for group in groups]
+    return [(group, tree_map_with_path(joined, *(params[index] for index in group))) for group in groups]
 
 
-def _padded(params: Sequence[Params]) -> Params:
-    """Return one set of tables with a first axis; the shortest dims are padded to the longest."""
-    fields = []
-    for name, *arrays in zip(type(params[0])._fields, *params, strict=True):  # type: ignore[attr-defined]
-        shape = np.max([array.shape for array in arrays], axis=0).astype(int)
-        rows = np.full((len(arrays), *shape), _FILL.get(name, 0), dtype=arrays[0].dtype)
-        for row, array in zip(rows, arrays, strict=True):
-            row[tuple(map(slice, array.shape))] = array
-        fields.append(jnp.asarray(rows))
-    return type(params[0])(*fields)
+def split_problems(formulation: str, split: str) -> list[Any]:
+    """Return the `StepsProblem`s or `MallocGameProblem`s of all settings that a split draws from, made once a process.
 
-
-def split_problems(formulation: Formulation | str, split: Split | str) -> list[StepsProblem] | list[MallocGameProblem]:
-    """Return the problems of all settings that a split draws from, of steps or games; made once a process.
-
-    A model file is read for each, so that this takes a minute or two.
+    Model files are read for them, so that this takes a minute or two.
     """
-    draws = SplitDraws(Formulation(formulation), Split(split))
-    if Formulation(formulation) is Formulation.GAME:
-        return [drawn_game(setting).problem for setting in draws.settings]
-    return [drawn_steps(setting, "density").problem for setting in draws.settings]
+    draws, drawn = SplitDraws(Formulation(formulation), Split(split)), {Formulation.GAME: drawn_game}
+    of_setting: Any = drawn.get(Formulation(formulation), lambda setting: drawn_steps(setting, "density"))
+    return [of_setting(setting).problem for setting in draws.settings]
 
 
-def replayed(problem: P, actions: Any) -> Ints:
+def replayed(problem: StepsProblem | MallocGameProblem, actions: Any) -> Ints:
     """Return int64[B, size], the compiled kernels' states after the actions int[B, D] of finished episodes.
 
     `problem.scores` of steps, and `problem.final_latency_s` of games, evaluate them: by the compiler and the simulator,
@@ -112,10 +117,10 @@ def replayed(problem: P, actions: Any) -> Ints:
         raise EnvError("Only finished episodes have a plan; play the others to their end.")
     states = problem.new_states(len(decided))
     for of_all in decided.T:
-        problem.play(states, np.ascontiguousarray(of_all))
+        problem.play(states, of_all)
     return states
 
 
-def plans(problem: P, actions: Any) -> list[MemoryPlan]:
-    """Return the plans of finished episodes, as the compiler makes them; see `replayed`."""
+def plans(problem: StepsProblem | MallocGameProblem, actions: Any) -> list[MemoryPlan]:
+    """Return the plans of finished episodes, those of steps as the compiler makes them; see `replayed`."""
     return [problem.plan(state) for state in replayed(problem, actions)]

@@ -13,30 +13,30 @@ from jax import Array
 
 from memplace_env.envs.jax.jax_game_observation import drawn, observe, shares
 from memplace_env.envs.jax.jax_game_tables import FOR_EVER, NEVER, Blocks, Coming, GameParams, GameState
-from memplace_env.envs.malloc_game.occupancy import COARSE
 from memplace_env.envs.malloc_game.observation import BINS
+from memplace_env.envs.malloc_game.occupancy import COARSE
 from memplace_env.envs.malloc_game.state import COPY, DROP, LASTING, NO_COPY, PASSING
 
 
 def init(key: Array | None, params: GameParams) -> tuple[GameState, Array]:
     """Return the state before the first decision and its observation float32[546]; nothing is drawn from the key."""
     del key
-    time, slots = params.rest.dtype, len(params.slots)
-    none, zero, nothing = jnp.full(slots, -1, jnp.int32), jnp.int32(0), jnp.zeros(len(params.rest), time)
+    time, slots = params.tables.rest_ps.dtype, len(params.slots)
+    none, zero, nothing = jnp.full(slots, -1, jnp.int32), jnp.int32(0), jnp.zeros(len(params.tables.rest_ps), time)
     empty, no_time = jnp.zeros(slots, jnp.int32), jnp.zeros((), time)
     blocks = Blocks(
         none, params.slots, empty, empty, empty, none, none, none, none, empty, none, none, empty.astype(time),
         jnp.zeros((slots, COARSE), jnp.int16),
     )  # fmt: skip
-    places = jnp.zeros(2 if len(params.usable) else 1, jnp.int32)
+    places = jnp.zeros(2 if len(params.tables.usable) else 1, jnp.int32)
     state = GameState(
         zero, zero, zero, zero,
-        no_time, no_time, no_time, params.open[0], params.rest[0], no_time, no_time,
+        no_time, no_time, no_time, params.open_ps[0], params.tables.rest_ps[0], no_time, no_time,
         jnp.zeros(3, bool), no_time, no_time,
-        jnp.full(params.size.shape, -1, jnp.int16), jnp.where(params.made, NEVER, 0).astype(jnp.int32),
+        jnp.full(params.tables.size.shape, -1, jnp.int16), jnp.where(params.tables.is_result, NEVER, 0).astype(jnp.int32),
         blocks, nothing, nothing, nothing,
         jnp.zeros((BINS, 2 * COARSE), jnp.int16), Coming(places, places, zero, no_time), zero - 1, jnp.bool_(False),
-        jnp.full(params.is_result.shape, -1, jnp.int8),
+        jnp.full(params.tables.use_is_result.shape, -1, jnp.int8),
     )  # fmt: skip
     state = _prepared(state, params)
     return state, observe(state, params)
@@ -56,7 +56,7 @@ def step(state: GameState, action: Array, params: GameParams) -> tuple[GameState
     """
     before = state.estimate
     state = _prepared(_closed(*_played(state, action, params), params), params)
-    reward = 100 * (before - state.estimate).astype(jnp.float32) / params.rest[0].astype(jnp.float32)
+    reward = 100 * (before - state.estimate).astype(jnp.float32) / params.tables.rest_ps[0].astype(jnp.float32)
     return state, observe(state, params), reward, state.use >= params.uses
 
 
@@ -73,9 +73,13 @@ def _ended(blocks: Blocks, which: Array, op: Array) -> Blocks:
 
 def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameState, Array]:
     """Return the state after a move whose op is not closed yet, and whether the op may close."""
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.is_result) - 1)
-    tensor, op, blocks, coming = params.use_tensor[use], state.op, state.blocks, state.coming
-    size, result, later = params.size[tensor], params.is_result[use], params.last_use[tensor] > use
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
+    tensor, op, blocks, coming = params.tables.use_tensor[use], state.op, state.blocks, state.coming
+    size, result, later = (
+        params.tables.size[tensor],
+        params.tables.use_is_result[use],
+        params.tables.last_use[tensor] > use,
+    )
     slot = jnp.maximum(state.slot[tensor], 0).astype(jnp.int32)
     has = (state.slot[tensor] >= 0) & (blocks.owner[slot] == tensor)
     kept, valid = has & blocks.holds[slot], jnp.where(has, blocks.valid[slot], state.ready[tensor])
@@ -96,7 +100,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     idle = state.idle - jnp.minimum(state.served, owed)
     blocks = _ended(blocks, waited, op - 1)
     # A copy that comes in takes what is idle from its start on, the earliest first.
-    need = jnp.where(brings, params.prefetch[tensor], 0)
+    need = jnp.where(brings, params.tables.costs.prefetch_ps[tensor], 0)
     idle = idle - jnp.clip(idle - jnp.where(coming.start > 0, idle[coming.start - 1], 0), 0, need)
 
     forgets = going & ~result & drop & kept & ~later
@@ -116,7 +120,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     ready = jnp.where(places, jnp.maximum(blocks.valid[new], old_end + 1), op + 1)
     fresh = Blocks(
         tensor, jnp.bool_(True), offset, offset + size, start, op, op, jnp.int32(-1), op, valid, jnp.int32(-1),
-        jnp.int32(-1), jnp.zeros((), params.rest.dtype), shares(offset, offset + size, params.capacity),
+        jnp.int32(-1), jnp.zeros((), params.tables.rest_ps.dtype), shares(offset, offset + size, params.tables.capacity),
     )  # fmt: skip
     at_new = places & (index == new)
     blocks = Blocks(
@@ -128,7 +132,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     slot = jnp.where(places, new, slot)
 
     sends, here = going & copy & (result | kept), index == slot
-    sent_time = state.sent_time + jnp.where(sends, params.writeback[tensor], 0)
+    sent_time = state.sent_time + jnp.where(sends, params.tables.costs.writeback_ps[tensor], 0)
     turn = jnp.where(here & sends, state.tail, blocks.turn)
     # The block is needed from now on: for ever while it is protected, else until this op.
     head, uses = jnp.maximum(state.head, until), here & going & ~drop
@@ -142,9 +146,9 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
         used=jnp.where(uses, op, blocks.used),
         committed=jnp.where(uses, committed, blocks.committed),
         released=jnp.where(uses, released, blocks.released),
-        live=jnp.where(uses, jnp.where(later, params.last_op[tensor], committed), blocks.live),
+        live=jnp.where(uses, jnp.where(later, params.tables.last_op[tensor], committed), blocks.live),
     )
-    spent = jnp.where(going, params.use_time[use], 0)
+    spent = jnp.where(going, params.tables.costs.use_ps[use], 0)
     state = state._replace(
         use=state.use + going,
         head=head,
@@ -165,7 +169,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
         inexact=state.inexact | (leaves & (ends[new] >= op - 1)),
         actions=state.actions.at[jnp.where(going, use, NEVER)].set(action.astype(jnp.int8), mode="drop"),
     )
-    return state, going & params.last_of_op[use]
+    return state, going & (use + 1 == params.tables.use_ptr[state.op + 1])
 
 
 def _closed(state: GameState, closing: Array, params: GameParams) -> GameState:
@@ -191,7 +195,7 @@ def _closed(state: GameState, closing: Array, params: GameParams) -> GameState:
         head=state.head + done.sum(dtype=jnp.int32),
         final=final,
         tail_time=jnp.where(over, lacking, state.tail_time),
-        open=jnp.where(closing, jnp.where(over, 0, params.open[following]), state.open),
+        open=jnp.where(closing, jnp.where(over, 0, params.open_ps[following]), state.open),
         fast=jnp.where(closing, 0, state.fast),
         backing=jnp.where(closing, 0, state.backing),
         ended_time=state.ended_time + paid,
@@ -201,24 +205,24 @@ def _closed(state: GameState, closing: Array, params: GameParams) -> GameState:
         past=jnp.where(moved & (jnp.arange(BINS)[:, None] == following % BINS), jnp.int16(0), state.past),
     )
     current, _ = _op_time(params, following, state.fast, state.backing + state.open)
-    rest = jnp.where(after >= params.ops, state.tail_time, current + params.rest[following + 1])
+    rest = jnp.where(after >= params.ops, state.tail_time, current + params.tables.rest_ps[following + 1])
     return state._replace(estimate=final + state.stalled + rest)
 
 
 def _op_time(params: GameParams, op: Array, fast: Array, backing: Array) -> tuple[Array, Array]:
     """Return the time of an op and of its backing port, see `op_time_kernels.op_time`."""
     used = jnp.stack([fast, backing])
-    busy = used + jnp.where(used > 0, params.latency, 0)
-    memory = jnp.where(params.serial, busy[0] + busy[1], busy.max())
-    return jnp.maximum(params.compute[op], memory) + params.overhead[op], busy[1]
+    busy = used + jnp.where(used > 0, params.tables.costs.latency_ps, 0)
+    memory = jnp.where(params.tables.costs.serial, busy[0] + busy[1], busy.max())
+    return jnp.maximum(params.tables.costs.compute_ps[op], memory) + params.tables.costs.overhead_ps[op], busy[1]
 
 
 def _prepared(state: GameState, params: GameParams) -> GameState:
     """Return the state with what is legal in the next decision, and where its block would go."""
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.is_result) - 1)
-    tensor, op, blocks = params.use_tensor[use], state.op, state.blocks
-    size, result, ceiling = params.size[tensor], params.is_result[use], params.ceiling[use]
-    later, output = params.last_use[tensor] > use, params.is_output[tensor]
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
+    tensor, op, blocks = params.tables.use_tensor[use], state.op, state.blocks
+    size, result, ceiling = params.tables.size[tensor], params.tables.use_is_result[use], params.tables.room[use]
+    later, output = params.tables.last_use[tensor] > use, params.tables.is_output[tensor]
     slot = jnp.maximum(state.slot[tensor], 0).astype(jnp.int32)
     has = (state.slot[tensor] >= 0) & (blocks.owner[slot] == tensor)
     kept, valid = has & blocks.holds[slot], jnp.where(has, blocks.valid[slot], state.ready[tensor])
@@ -235,13 +239,13 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     ceilings = ceiling[: len(state.coming.until)]
     until = jnp.where(ends <= ceilings[:, None], reach, FOR_EVER).min(1)
     # The first op from which on there is room for a copy, then the latest start that leaves it enough of the port.
-    ops = jnp.arange(len(params.compute), dtype=jnp.int32)
-    if len(params.usable):
-        least = jax.lax.cummin(jnp.where(ops < op - 1, params.usable, FOR_EVER), reverse=True)
+    ops = jnp.arange(len(params.tables.costs.compute_ps), dtype=jnp.int32)
+    if len(params.tables.usable):
+        least = jax.lax.cummin(jnp.where(ops < op - 1, params.tables.usable, FOR_EVER), reverse=True)
         tight = (least < ends[:, None]).sum(1, dtype=jnp.int32) - 1
         reach = jnp.where(result, reach, jnp.maximum(reach, tight))
     first = jnp.maximum(jnp.where(ends <= ceiling[PASSING], reach + 1, FOR_EVER).min(), earliest)
-    need = params.prefetch[tensor]
+    need = params.tables.costs.prefetch_ps[tensor]
     brings = ~result & ~kept & (need > 0) & (first < op)
     idle = jnp.append(jnp.zeros(1, state.idle.dtype), state.idle)  # of the ops before each one
     limit = jnp.where(pending, blocks.sent, op).min(initial=FOR_EVER)
@@ -252,9 +256,11 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     start = jnp.where(early >= 0, early, jnp.where(late >= 0, late, longest))
     wait = jnp.where((early >= 0) | (late >= 0), 0, need - jnp.maximum(idle[op] - idle[start], 0))
     low = ceilings
-    if len(params.usable):
+    if len(params.tables.usable):
         within = (ops >= start) & (ops < op - 1)
-        low = jnp.where(result, ceilings, jnp.minimum(ceiling[PASSING], jnp.where(within, params.usable, FOR_EVER).min()))
+        low = jnp.where(
+            result, ceilings, jnp.minimum(ceiling[PASSING], jnp.where(within, params.tables.usable, FOR_EVER).min())
+        )
     fit = jax.vmap(_fit, in_axes=(None, None, None, 0, None, 0, None))
     offset = fit(blocks, pending, size, low, jnp.where(result, op, start), jnp.where(result, until, 0), op)
 
@@ -276,9 +282,7 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     )
 
 
-def _fit(
-    blocks: Blocks, pending: Array, size: Array, ceiling: Array, since: Array, until: Array, op: Array
-) -> Array:
+def _fit(blocks: Blocks, pending: Array, size: Array, ceiling: Array, since: Array, until: Array, op: Array) -> Array:
     """Return the offset of a block that is needed from op `since` on, as `room.fit` does; any if there is no room."""
     waits = pending & (blocks.turn < until)
     after = jnp.maximum(blocks.used, op - 1)

@@ -81,19 +81,19 @@ def observe(state: GameState, params: GameParams) -> Array:
 
     It is computed in float64 if times are in picoseconds, else in float32.
     """
-    real = jnp.float64 if params.rest.dtype == jnp.int64 else jnp.float32
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.is_result) - 1)
+    real = jnp.float64 if params.tables.rest_ps.dtype == jnp.int64 else jnp.float32
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
     op, blocks, coming, mask = state.op, state.blocks, state.coming, state.mask
     now, ops = jnp.minimum(op, params.ops - 1), params.ops.astype(real)
-    mean = params.rest[0].astype(real) / ops
+    mean = params.tables.rest_ps[0].astype(real) / ops
 
     def beside(time: Array) -> Array:
         return time.astype(real) / jnp.maximum(time.astype(real) + mean, 1)
 
     # The decisions ahead, the current one first.
     uses = state.use + jnp.arange(AHEAD, dtype=jnp.int32)
-    known = params.features[uses]
-    tensors = params.use_tensor[uses]
+    known = params.unchanging.features[uses]
+    tensors = params.tables.use_tensor[uses]
     slots = jnp.maximum(state.slot[tensors], 0).astype(jnp.int32)
     has = (state.slot[tensors] >= 0) & (blocks.owner[slots] == tensors)
     intact, valid = has & blocks.holds[slots], jnp.where(has, blocks.valid[slots], state.ready[tensors])
@@ -104,8 +104,8 @@ def observe(state: GameState, params: GameParams) -> Array:
     ahead = jnp.concatenate([static, (exists & intact)[:, None], (exists & backed)[:, None]], axis=1)
 
     # The tensor of the current one.
-    tensor, slot, following = tensors[0], slots[0], params.following[use]
-    result, kept = params.is_result[use], intact[0]
+    tensor, slot, following = tensors[0], slots[0], params.unchanging.following[use]
+    result, kept = params.tables.use_is_result[use], intact[0]
     sent = has[0] & (blocks.turn[slot] >= state.head)
     owed = state.sent_time - state.ended_time - state.served[-1]
     backlog_until = jnp.where(result, coming.until[0], blocks.turn[slot] + 1)
@@ -115,13 +115,20 @@ def observe(state: GameState, params: GameParams) -> Array:
     placed = jnp.where(result, mask[:DROP].any(), ~kept & mask[COPY])
     wait = jnp.where(result | kept, jnp.where(waits, backlog, 0), jnp.where(placed, coming.wait, 0))
     ahead_of = jnp.minimum((op - jnp.where(result, op, coming.start)).astype(real) / BINS, 1)
-    copy = jnp.where(params.made[tensor], params.writeback[tensor], params.prefetch[tensor])
-    whole = jnp.maximum(params.rest[now] - params.rest[now + 1], 1)
-    spent = params.use_time[use]
-    saved = jnp.minimum(spent[1] - jnp.where(params.serial, spent[0], 0), whole - params.compute[now] - params.overhead[now])
+    copy = jnp.where(
+        params.tables.is_result[tensor],
+        params.tables.costs.writeback_ps[tensor],
+        params.tables.costs.prefetch_ps[tensor],
+    )
+    whole = jnp.maximum(params.tables.rest_ps[now] - params.tables.rest_ps[now + 1], 1)
+    spent = params.tables.costs.use_ps[use]
+    saved = jnp.minimum(
+        spent[1] - jnp.where(params.tables.costs.serial, spent[0], 0),
+        whole - params.tables.costs.compute_ps[now] - params.tables.costs.overhead_ps[now],
+    )
     of_tensor = [
         *known[0, AHEAD_SIZE : AHEAD_SIZE + 2],
-        *(params.kind[tensor] == kind for kind in range(4)),
+        *(params.unchanging.kind[tensor] == kind for kind in range(4)),
         known[0, AHEAD_IS_RESULT],
         kept,
         sent,
@@ -131,14 +138,14 @@ def observe(state: GameState, params: GameParams) -> Array:
         beside(copy),
         jnp.clip(saved.astype(real) / whole.astype(real), 0, 1),
         jnp.where(placed, ahead_of, 0),
-        jnp.where(placed, coming.offset[0].astype(real) / params.capacity.astype(real), 0),
+        jnp.where(placed, coming.offset[0].astype(real) / params.tables.capacity.astype(real), 0),
         beside(wait),
     ]
     of_tensor = [jnp.where(going, number, 0) for number in of_tensor]
     estimate = state.estimate.astype(real)
     progress = [
         state.use.astype(real) / params.uses.astype(real),
-        jnp.clip(estimate / params.rest[0].astype(real), 0, 1),
+        jnp.clip(estimate / params.tables.rest_ps[0].astype(real), 0, 1),
         op.astype(real) / ops,
         state.stalled.astype(real) / jnp.maximum(estimate, 1),
         jnp.minimum((state.tail - state.head).astype(real) / 8, 1),
@@ -146,9 +153,9 @@ def observe(state: GameState, params: GameParams) -> Array:
     ]
     # Port time that is left in the last ops, means of eight.
     recent = now + 1 - BINS + jnp.arange(BINS, dtype=jnp.int32)
-    at = jnp.clip(recent, 0, len(params.compute) - 1)
+    at = jnp.clip(recent, 0, len(params.tables.costs.compute_ps) - 1)
     idle = state.idle[at] - jnp.where(at > 0, state.idle[at - 1], 0)
-    each = jnp.maximum(params.rest[at] - params.rest[at + 1], 1)
+    each = jnp.maximum(params.tables.rest_ps[at] - params.tables.rest_ps[at + 1], 1)
     share = jnp.minimum(idle.astype(real) / each.astype(real), 1).astype(jnp.float32)
     share = jnp.where((recent >= 0) & (recent < op), share, 0).reshape(COARSE, SPAN)
     bandwidth = jnp.minimum(sum(share[:, part] for part in range(SPAN)) / SPAN, 1)

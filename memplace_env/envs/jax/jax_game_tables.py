@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.jax.jax_arrays import LONGEST, MOST, in_units, on_device, unit_ps
+from memplace_env.envs.jax.jax_arrays import MOST, on_device, rounded_costs
 from memplace_env.envs.malloc_game.observation import AHEAD
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import GIVERS, LASTING, PASSING, Tables
@@ -21,49 +21,22 @@ FOR_EVER: Final = MOST
 
 
 class GameParams(NamedTuple):
-    """Tables of a game of U uses, K tensors and T ops, or longer ones that are padded; see `malloc_game.state.Tables`.
-
-    Times are int32 in units, or int64 in picoseconds; other integers are int32.
+    """A game of U uses and T ops, or longer tables that are padded; all integers int32, or times int64.
 
     Attributes:
-        uses, ops, capacity: U, T, bytes. serial: whether ports' times add up. latency: times[2].
-        compute, overhead, open: times[T]; `open` is that of all uses of an op in the backing memory.
-        rest: times[T + 1], see there.
-        use_op, use_tensor: [U + 32]. is_result, last_of_op: bool[U]. use_time: times[U, 2].
-        ceiling: bytes[U, 2], its columns PASSING and LASTING.
-        size: bytes[K]; tensors larger than the fast level are a byte larger. prefetch, writeback: times[K].
-        last_use, last_op: [K]. is_output, made: bool[K], outputs of the graph, results of ops. kind: int32[K].
-        usable: bytes[T], or [0] where ops reserve none, which saves the passes over it.
-        features, following: parts of observations, see `malloc_game.observation.Unchanging`.
+        tables: Tables, but `use_tensor` has 32 more uses, `size` is at most a byte more than the fast level has, and
+            `usable` is empty where ops reserve no bytes, which saves the passes over it.
+        unchanging: parts of observations, `Unchanging`.
+        uses, ops: U and T.
+        open_ps: times[T], of all uses of each op in the backing memory.
         slots: bool[S], for the size of states alone.
     """
 
+    tables: Any
+    unchanging: Any
     uses: Array
     ops: Array
-    capacity: Array
-    serial: Array
-    latency: Array
-    compute: Array
-    overhead: Array
-    open: Array
-    rest: Array
-    use_op: Array
-    use_tensor: Array
-    is_result: Array
-    last_of_op: Array
-    use_time: Array
-    ceiling: Array
-    size: Array
-    prefetch: Array
-    writeback: Array
-    last_use: Array
-    last_op: Array
-    is_output: Array
-    made: Array
-    kind: Array
-    usable: Array
-    features: Array
-    following: Array
+    open_ps: Array
     slots: Array
 
 
@@ -157,7 +130,7 @@ class GameState(NamedTuple):
 
 
 def game_params(problem: MallocGameProblem, *, slots: int = 64, picoseconds: bool = False) -> GameParams:
-    """Return the tables of a game, as `gym.make("MallocGame-BERT-v0").unwrapped.problem` is one.
+    """Return what JAX needs of a game, as `gym.make("MallocGame-BERT-v0").unwrapped.problem` is one.
 
     Args:
         problem: the game; no black box judges it, and its results share no place.
@@ -168,46 +141,31 @@ def game_params(problem: MallocGameProblem, *, slots: int = 64, picoseconds: boo
         EnvError: if a black box judges, results share places, an op has no uses, the fast level has 1 GiB or more, or
             picoseconds have no 64 bits.
     """
-    tables, still = problem.tables, problem.unchanging
+    tables = problem.tables
     refused = {
         "is judged by a black box": problem.task.is_black_box,
         "lets results take the place of operands": tables.room.shape[1] > GIVERS,
         "has an op without uses": bool((np.diff(tables.use_ptr) == 0).any()),
         "has a fast level of 1 GiB or more": tables.capacity >= 2**30,
     }
-    for reason, applies in refused.items():
-        if applies:
-            raise EnvError(f"JAX does not play a game that {reason}; play it with the compiled kernels.")
-    time: Any = np.int64 if picoseconds else np.int32
+    for reason in [reason for reason, applies in refused.items() if applies]:
+        raise EnvError(f"JAX does not play a game that {reason}; play it with the compiled kernels.")
     rounded = rounded_game(problem, picoseconds)
-    costs, ends = rounded.costs, np.append(rounded.use_op[1:] != rounded.use_op[:-1], True)
-    per_op = np.zeros(len(costs.compute_ps), dtype=np.int64)
-    np.add.at(per_op, rounded.use_op, costs.use_ps[:, 1])
-    reserves = (tables.usable != tables.usable.max()).any() or (tables.room[:, PASSING] != tables.room[:, LASTING]).any()
-    ahead = np.zeros(AHEAD, dtype=np.int64)
-    arrays: list[Any] = [
-        *map(np.int32, (len(rounded.use_op), len(per_op), rounded.capacity)),
-        np.bool_(costs.serial),
-        *(x.astype(time) for x in (costs.latency_ps, costs.compute_ps, costs.overhead_ps, per_op, rounded.rest_ps)),
-        *(np.append(x, ahead).astype(np.int32) for x in (rounded.use_op, rounded.use_tensor)),
-        rounded.use_is_result,
-        ends,
-        costs.use_ps.astype(time),
-        rounded.room[:, [PASSING, LASTING]].astype(np.int32),
-        np.minimum(rounded.size, rounded.capacity + 1).astype(np.int32),
-        costs.prefetch_ps.astype(time),
-        costs.writeback_ps.astype(time),
-        rounded.last_use.astype(np.int32),
-        rounded.last_op.astype(np.int32),
-        rounded.is_output,
-        rounded.is_result,
-        still.kind.astype(np.int32),
-        rounded.usable.astype(np.int32) if reserves else np.zeros(0, np.int32),
-        still.features,
-        np.minimum(still.following, NEVER).astype(np.int32),
-        np.zeros(slots, bool),
-    ]
-    return on_device(GameParams(*arrays))
+    reserves = (tables.usable != tables.usable.max()).any() or (
+        tables.room[:, PASSING] != tables.room[:, LASTING]
+    ).any()
+    none = np.zeros(0, dtype=np.int64)
+    kept = rounded._replace(
+        use_tensor=np.append(tables.use_tensor, np.zeros(AHEAD, dtype=np.int64)),
+        size=np.minimum(tables.size, tables.capacity + 1),
+        usable=tables.usable if reserves else none,
+        use_op=none,
+        costs=rounded.costs._replace(compute_pj=none, use_pj=none, copy_pj=none, reserved_bytes=none),
+    )
+    ops = len(tables.usable)
+    open_ps = np.add.reduceat(rounded.costs.use_ps[:, 1], tables.use_ptr[:-1])
+    numbers: Any = len(tables.use_op), ops, open_ps, np.zeros(slots, bool)
+    return on_device(GameParams(kept, problem.unchanging, *numbers), picoseconds)
 
 
 def rounded_game(problem: MallocGameProblem, picoseconds: bool = False) -> Tables:
@@ -217,15 +175,11 @@ def rounded_game(problem: MallocGameProblem, picoseconds: bool = False) -> Table
         EnvError: for picoseconds where JAX has 32 bits.
     """
     tables, costs = problem.tables, problem.tables.costs
-    # A game is no longer than if ops waited for a copy of each use and for each write-back that can be.
+    # A game is no longer than if ops waited for a copy of each use, and for each write-back, that has room.
     copies = costs.prefetch_ps[tables.use_tensor][tables.room[:, PASSING] >= tables.size[tables.use_tensor]].sum()
-    sent = costs.writeback_ps[tables.size <= tables.capacity].sum()
-    copied = max(float(costs.prefetch_ps.max()), float(costs.writeback_ps.max()))
-    unit = unit_ps(max(float(tables.rest_ps[0]) + float(copies) + float(sent), copied), picoseconds)
-    fields = ("compute_ps", "overhead_ps", "use_ps", "latency_ps", "prefetch_ps", "writeback_ps")
-    costs = costs._replace(**{name: in_units(getattr(costs, name), unit) for name in fields})
+    longest = float(tables.rest_ps[0] + copies + costs.writeback_ps[tables.size <= tables.capacity].sum())
+    longest = max(longest, float(costs.prefetch_ps.max()), float(costs.writeback_ps.max()))
+    costs, _ = rounded_costs(costs, longest, picoseconds)
     used = np.zeros((len(costs.compute_ps), 2), dtype=np.int64)
     np.add.at(used[:, 1], tables.use_op, costs.use_ps[:, 1])
-    rest = np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0)
-    assert picoseconds or rest[0] <= 2 * LONGEST
-    return tables._replace(costs=costs, rest_ps=rest)
+    return tables._replace(costs=costs, rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0))

@@ -6,15 +6,14 @@ with undecided entries in the backing memory (columns 0..2), and with those in t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.jax.jax_arrays import MOST, in_units, on_device, unit_ps
+from memplace_env.envs.jax.jax_arrays import MOST, in_units, on_device, rounded_costs
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.envs.steps.step_tables import BACKING, LEVELS, StepTables
 from memplace_env.machine.costs import op_times
@@ -25,45 +24,21 @@ _HALF = 2**16
 
 
 class StepsParams(NamedTuple):
-    """Tables of a program with E entries and T ops, or longer ones that are padded; see `StepTables`.
-
-    An entry has S segments and P ops at most. Times are int32 in units, or int64 in picoseconds; other integers are
-    int32.
+    """A program with E entries and T ops, or longer tables that are padded; all integers int32, or times int64.
 
     Attributes:
+        tables: StepTables, but what belongs to an entry stands in a row: `segment_*` [E, S], `entry_op` [E, P]; and
+            `byte_ops` is [E, 2]. What is not needed is empty.
         entries, ops: E and T.
-        native, all_backing, all_fastest: times of these plans.
-        serial: whether ports' times add up.
-        latency: times[3]. compute: times[T]. ports: times[T, 6] before any decision, see the module.
-        capacity: bytes[2]. free: bytes[2, T] before any decision.
-        may: bool[E, 3]. fastest: int8[E].
-        segment_first, segment_last, segment_bytes: [E, S].
-        byte_ops: [E, 2], as two numbers.
-        entry_op: [E, P], ops that use an entry. own: times[E, P, 3], what it adds to each port there.
-        entry_features: float32[E, 43]. program_features: float32[9].
+        own_ps: times[E, P, 3], what an entry adds to each port in its ops.
+        ports_ps: times[T, 6] before any decision, see the module.
     """
 
+    tables: Any
     entries: Array
     ops: Array
-    native: Array
-    all_backing: Array
-    all_fastest: Array
-    serial: Array
-    latency: Array
-    compute: Array
-    ports: Array
-    capacity: Array
-    free: Array
-    may: Array
-    fastest: Array
-    segment_first: Array
-    segment_last: Array
-    segment_bytes: Array
-    byte_ops: Array
-    entry_op: Array
-    own: Array
-    entry_features: Array
-    program_features: Array
+    own_ps: Array
+    ports_ps: Array
 
 
 class StepsState(NamedTuple):
@@ -73,9 +48,8 @@ class StepsState(NamedTuple):
         cursor: entry that is decided next, E at the end.
         estimate: latency with undecided entries in the backing memory, a time.
         mask: bool[3], levels that have room for the next entry.
-        fewest: bytes[2], free during its life. saved, missed: times[2] that it saves with undecided entries in the
-            backing memory, and in their fastest levels.
-        taken: int[2, 2], bytes times ops that decided entries hold, as two numbers.
+        fewest, saved, missed: bytes[2], times[2], times[2] of the next entry, as `step_kernels` has them.
+        taken: int32[2, 2], bytes times ops that decided entries hold in a level, as two numbers.
         free: bytes[2, T]. ports: times[T, 6], see the module.
         actions: int8[E], levels given, -1 for undecided entries; `replayed` takes them.
     """
@@ -93,16 +67,16 @@ class StepsState(NamedTuple):
 
 
 def steps_params(problem: StepsProblem, *, estimate: bool = False, picoseconds: bool = False) -> StepsParams:
-    """Return the tables of a problem, as `gym.make("MemPlaceSteps-BERT-v0").unwrapped.problem` is one.
+    """Return what JAX needs of a problem, as `gym.make("MemPlaceSteps-BERT-v0").unwrapped.problem` is one.
 
     The return of an episode is latency(native) / latency by the bytes that levels hold. Where whole weights stay on the
     chip the compiler nearly always grants exactly these levels. Elsewhere it moves tensors, so that the return is an
-    estimate only. It is never a result: that is what `replayed` and the compiler say.
+    estimate. It is never a result: that is what the compiler says of `replayed`.
 
     Args:
         problem: the problem; its results share no place.
         estimate: True to take an estimate for granted where weights are streamed, tensors are sliced, a black box
-            judges, or tensors must lie in certain levels.
+            judges, or tensors may not lie in the backing memory.
         picoseconds: whether times are int64 in picoseconds, with `jax_enable_x64` only.
 
     Raises:
@@ -114,50 +88,37 @@ def steps_params(problem: StepsProblem, *, estimate: bool = False, picoseconds: 
         "weights are streamed": task.streams_weights,
         "tensors are sliced": task.program.slices is not None,
         "a black box judges": task.is_black_box,
-        "tensors must leave the backing memory": bool(task.must_leave.any()),
+        "tensors may not lie in the backing memory": bool(task.must_leave.any()),
     }
-    for reason, applies in reasons.items():
-        if applies and not estimate:
-            raise EnvError(
-                f"Where {reason} the compiler's plan differs from the levels decided, so that returns in JAX are "
-                "estimates; pass estimate=True to learn from them, and report what the compiler says."
-            )
-    if len(tables.pair):
-        raise EnvError("In JAX no result takes the place of an operand; pass a task without in_place.")
-    if tables.capacity.max() > MOST:
-        raise EnvError("In JAX bytes have 32 bits; a fast level of this chip has 2 GiB or more.")
-    rounded, time = rounded_steps(problem, picoseconds), np.int64 if picoseconds else np.int32
-    costs, starts = rounded.costs, tables.segment_ptr[:-1]
-    own = np.zeros((len(tables.entry_op), LEVELS), dtype=np.int64)
-    entry_of_row = np.repeat(np.arange(len(starts)), np.diff(tables.op_ptr))
-    used, use_op = tables.use_entry >= 0, np.repeat(np.arange(len(costs.compute_ps)), np.diff(tables.use_ptr))
-    rows = {pair: row for row, pair in enumerate(zip(entry_of_row.tolist(), tables.entry_op.tolist(), strict=True))}
-    for entry, op, use_ps in zip(tables.use_entry[used].tolist(), use_op[used].tolist(), costs.use_ps[used], strict=True):
-        own[rows[entry, op]] += use_ps
-    ports = np.zeros((len(costs.compute_ps), 2 * LEVELS), dtype=np.int64)
-    np.add.at(ports[:, BACKING], use_op, costs.use_ps[:, BACKING])
-    fastest = np.where(used, tables.fastest[tables.use_entry], BACKING)
-    np.add.at(ports, (use_op, LEVELS + fastest), costs.use_ps[np.arange(len(fastest)), fastest])
-    return on_device(
-        StepsParams(
-            *(np.int32(number) for number in (len(starts), len(costs.compute_ps))),  # type: ignore[arg-type]
-            *(time(ps) for ps in (rounded.native_ps, rounded.all_backing_ps, rounded.all_fastest_ps)),
-            np.bool_(costs.serial),
-            *(array.astype(time) for array in (costs.latency_ps, costs.compute_ps, ports)),
-            tables.capacity.astype(np.int32),
-            tables.free.astype(np.int32),
-            tables.may,
-            tables.fastest.astype(np.int8),
-            _rows(tables.segment_ptr, tables.segment_first, 0),
-            _rows(tables.segment_ptr, tables.segment_last, -1),
-            _rows(tables.segment_ptr, tables.segment_bytes, 0),
-            np.stack([tables.byte_ops // _HALF, tables.byte_ops % _HALF], axis=1).astype(np.int32),
-            _rows(tables.op_ptr, tables.entry_op, MOST),
-            _rows(tables.op_ptr, own, 0).astype(time),
-            tables.entry_features,
-            tables.program_features,
+    for reason in [reason for reason, applies in reasons.items() if applies and not estimate]:
+        raise EnvError(
+            f"Where {reason} the compiler's plan differs from the levels decided, so that returns in JAX are "
+            "estimates; pass estimate=True to learn from them, and report what the compiler says."
         )
+    if len(tables.pair) or tables.capacity.max() > MOST:
+        raise EnvError("In JAX no result takes an operand's place (in_place), and no fast level holds 2 GiB or more.")
+    rounded = rounded_steps(problem, picoseconds)
+    costs, entries, ops = rounded.costs, len(tables.decision), len(tables.costs.compute_ps)
+    used, use_op = tables.use_entry >= 0, np.repeat(np.arange(ops), np.diff(tables.use_ptr))
+    entry_op, pairs = _rows(tables.op_ptr, tables.entry_op, MOST), tables.use_entry[used]
+    own = np.zeros((*entry_op.shape, LEVELS), dtype=np.int64)
+    np.add.at(own, (pairs, (entry_op[pairs] == use_op[used, None]).argmax(axis=1)), costs.use_ps[used])
+    ports, uses = np.zeros((ops, 2 * LEVELS), dtype=np.int64), np.arange(len(used))
+    for first, level in ((0, BACKING), (LEVELS, np.where(used, tables.fastest[tables.use_entry], BACKING))):
+        np.add.at(ports, (use_op, first + level), costs.use_ps[uses, level])
+    names = "decision segment_ptr op_ptr use_ptr use_entry pair_ptr pair first_state".split()
+    segments = ("segment_first", 0), ("segment_last", -1), ("segment_bytes", 0)
+    kept = rounded._replace(
+        **{name: np.zeros(0, dtype=np.int64) for name in names},
+        **{name: _rows(tables.segment_ptr, getattr(tables, name), fill) for name, fill in segments},
+        entry_op=entry_op,
+        byte_ops=np.stack([tables.byte_ops // _HALF, tables.byte_ops % _HALF], axis=1),
+        costs=costs._replace(**{name: np.zeros(0, dtype=np.int64) for name in costs._fields if name not in _COSTS}),
     )
+    return on_device(StepsParams(kept, entries, ops, own, ports), picoseconds)  # type: ignore[arg-type]
+
+
+_COSTS = ("compute_ps", "latency_ps", "serial")
 
 
 def rounded_steps(problem: StepsProblem, picoseconds: bool = False) -> StepTables:
@@ -167,14 +128,11 @@ def rounded_steps(problem: StepsProblem, picoseconds: bool = False) -> StepTable
         EnvError: for picoseconds where JAX has 32 bits.
     """
     tables, costs = problem.tables, problem.tables.costs
-    use_op = np.repeat(np.arange(len(costs.compute_ps)), np.diff(tables.use_ptr))
-    # No episode is longer than if every use were served by each of the ports, one after the other.
-    most = costs.use_ps.sum(axis=1) + costs.latency_ps.sum()
-    longest = float(most.sum() + costs.work_ps.sum())
-    unit = unit_ps(longest, picoseconds)
-    fields = ("compute_ps", "overhead_ps", "use_ps", "latency_ps")
-    costs = costs._replace(**{name: in_units(getattr(costs, name), unit) for name in fields})
+    # No episode is longer than if each use were served by all of the ports, one after the other.
+    most = costs.use_ps.sum() + costs.work_ps.sum() + len(costs.use_ps) * costs.latency_ps.sum()
+    costs, unit = rounded_costs(costs, float(most), picoseconds)
     used = np.zeros((len(costs.compute_ps), LEVELS), dtype=np.int64)
+    use_op = np.repeat(np.arange(len(used)), np.diff(tables.use_ptr))
     np.add.at(used[:, BACKING], use_op, costs.use_ps[:, BACKING])
     native, fastest = (int(in_units(np.array(ps), unit)) for ps in (tables.native_ps, tables.all_fastest_ps))
     backing = int(op_times(costs, used).op_ps.sum())
@@ -182,24 +140,20 @@ def rounded_steps(problem: StepsProblem, picoseconds: bool = False) -> StepTable
 
 
 def _rows(ptr: Ints, values: Ints, fill: int) -> Ints:
-    """Return the rows ptr[e]..ptr[e + 1] - 1 of each entry side by side, padded; int32."""
+    """Return the values ptr[e]..ptr[e + 1] - 1 of each entry side by side, padded."""
     lengths = np.diff(ptr)
-    rows = np.full((len(lengths), int(lengths.max()), *values.shape[1:]), fill, dtype=np.int64)
+    rows = np.full((len(lengths), int(lengths.max())), fill, dtype=np.int64)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = values
-    return rows if values.ndim > 1 else rows.astype(np.int32)
+    return rows
 
 
 def init(key: Array | None, params: StepsParams) -> tuple[StepsState, Array]:
     """Return the state before the first decision and its observation float32[71]; nothing is drawn from the key."""
     del key
-    zeros = jnp.zeros(2, jnp.int32)
-    times = jnp.zeros(2, params.native.dtype)
-    actions = jnp.full(params.fastest.shape, -1, jnp.int8)
-    taken = jnp.zeros((2, 2), jnp.int32)
-    state = StepsState(
-        zeros[0], params.all_backing, jnp.zeros(LEVELS, bool), zeros, times, times, taken, params.free, params.ports,
-        actions,
-    )  # fmt: skip
+    tables, zeros = params.tables, jnp.zeros((2, 2), jnp.int32)
+    times, actions = jnp.zeros(2, params.own_ps.dtype), jnp.full(tables.fastest.shape, -1, jnp.int8)
+    head = zeros[0, 0], tables.all_backing_ps, jnp.zeros(LEVELS, bool), zeros[0], times, times
+    state = StepsState(*head, zeros, tables.free, params.ports_ps, actions)
     state = _prepared(state, params)
     return state, observe(state, params)
 
@@ -216,7 +170,7 @@ def step(state: StepsState, action: Array, params: StepsParams) -> tuple[StepsSt
         The state after it, its observation float32[71], the reward (latency(native) / latency with the last decision,
         else 0), and whether the episode is over.
     """
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.fastest) - 1)
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
     levels = jnp.arange(LEVELS, dtype=jnp.int32)
     slower = state.mask & (levels >= action)
     slowest = BACKING - jnp.argmax(state.mask[::-1])
@@ -224,48 +178,50 @@ def step(state: StepsState, action: Array, params: StepsParams) -> tuple[StepsSt
     chosen = (levels[:BACKING] == level) & going
     bytes_, _ = _bytes(params, entry)
     # What moves from one port to another: out of the backing memory, or out of the fastest level.
-    given, fastest = levels == level, levels == params.fastest[entry]
+    given, fastest = levels == level, levels == params.tables.fastest[entry]
     moves = jnp.concatenate([given * 1 - (levels == BACKING), given * 1 - fastest])
-    change = jnp.where(going, jnp.tile(params.own[entry], 2) * moves.astype(params.own.dtype), 0)
+    change = jnp.where(going, jnp.tile(params.own_ps[entry], 2) * moves.astype(params.own_ps.dtype), 0)
     state = state._replace(
         cursor=state.cursor + going,
         estimate=state.estimate - jnp.where(chosen, state.saved, 0).sum(dtype=state.saved.dtype),
-        taken=state.taken + chosen[:, None] * params.byte_ops[entry],
+        taken=state.taken + chosen[:, None] * params.tables.byte_ops[entry],
         free=state.free - jnp.where(chosen[:, None], bytes_, 0),
-        ports=state.ports.at[params.entry_op[entry]].add(change, mode="drop"),
+        ports=state.ports.at[params.tables.entry_op[entry]].add(change, mode="drop"),
         actions=state.actions.at[jnp.where(going, state.cursor, MOST)].set(level.astype(jnp.int8), mode="drop"),
     )
     state = _prepared(state, params)
     over = state.cursor >= params.entries
-    reward = jnp.where(going & over, params.native.astype(jnp.float32) / state.estimate.astype(jnp.float32), 0)
+    reward = jnp.where(
+        going & over, params.tables.native_ps.astype(jnp.float32) / state.estimate.astype(jnp.float32), 0
+    )
     return state, observe(state, params), reward, over
 
 
 def _bytes(params: StepsParams, entry: Array) -> tuple[Array, Array]:
     """Return int32[T], bytes that an entry holds in each op, and bool[T], whether that is in its life."""
-    ops = jnp.arange(params.free.shape[1], dtype=jnp.int32)[:, None]
-    within = (ops >= params.segment_first[entry]) & (ops <= params.segment_last[entry])
-    return jnp.where(within, params.segment_bytes[entry], 0).sum(1, dtype=jnp.int32), within.any(1)
+    ops = jnp.arange(params.tables.free.shape[1], dtype=jnp.int32)[:, None]
+    within = (ops >= params.tables.segment_first[entry]) & (ops <= params.tables.segment_last[entry])
+    return jnp.where(within, params.tables.segment_bytes[entry], 0).sum(1, dtype=jnp.int32), within.any(1)
 
 
 def _prepared(state: StepsState, params: StepsParams) -> StepsState:
     """Return the state with the fields about the next entry; zeros once there is none."""
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.fastest) - 1)
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
     bytes_, within = _bytes(params, entry)
-    fits = (state.free >= bytes_).all(1) & params.may[entry, :BACKING]
-    mask = jnp.append(fits, params.may[entry, BACKING] | ~fits.any())
-    ops, own = params.entry_op[entry], params.own[entry]
+    fits = (state.free >= bytes_).all(1) & params.tables.may[entry, :BACKING]
+    mask = jnp.append(fits, params.tables.may[entry, BACKING] | ~fits.any())
+    ops, own = params.tables.entry_op[entry], params.own_ps[entry]
     levels = jnp.arange(LEVELS, dtype=jnp.int32)
-    here = jnp.stack([levels == BACKING, levels == params.fastest[entry]])
+    here = jnp.stack([levels == BACKING, levels == params.tables.fastest[entry]])
     ports = jnp.take(state.ports, ops, axis=0, mode="clip").reshape(-1, 2, LEVELS)
     without = ports - jnp.where(here, own[:, None], 0)
     # Times of each op with the entry in each level: axes op, what others do, level, port.
     used = without[:, :, None] + jnp.where(jnp.eye(LEVELS, dtype=bool), own[:, None, None], 0)
-    busy = used + jnp.where(used > 0, params.latency, 0)
-    memory = jnp.where(params.serial, busy.sum(3, dtype=busy.dtype), busy.max(3))
-    compute = jnp.take(params.compute, ops, mode="clip")[:, None, None]
+    busy = used + jnp.where(used > 0, params.tables.costs.latency_ps, 0)
+    memory = jnp.where(params.tables.costs.serial, busy.sum(3, dtype=busy.dtype), busy.max(3))
+    compute = jnp.take(params.tables.costs.compute_ps, ops, mode="clip")[:, None, None]
     time = jnp.maximum(compute, memory).sum(0, dtype=busy.dtype)
-    saved = jnp.where(going & (params.capacity > 0), time[:, BACKING:] - time[:, :BACKING], 0)
+    saved = jnp.where(going & (params.tables.capacity > 0), time[:, BACKING:] - time[:, :BACKING], 0)
     return state._replace(
         mask=mask & going,
         fewest=jnp.where(going, jnp.where(within, state.free, MOST).min(1), 0),
@@ -279,15 +235,15 @@ def observe(state: StepsState, params: StepsParams) -> Array:
 
     It is computed in float64 if times are in picoseconds, else in float32.
     """
-    real = jnp.float64 if params.native.dtype == jnp.int64 else jnp.float32
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.fastest) - 1)
-    ops, backing, estimate = (x.astype(real) for x in (params.ops, params.all_backing, state.estimate))
-    capacity = jnp.maximum(params.capacity, 1).astype(real)
-    held = jnp.where(going, params.segment_bytes[entry].max(), 0)
+    real = jnp.float64 if params.tables.native_ps.dtype == jnp.int64 else jnp.float32
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
+    ops, backing, estimate = (x.astype(real) for x in (params.ops, params.tables.all_backing_ps, state.estimate))
+    capacity = jnp.maximum(params.tables.capacity, 1).astype(real)
+    held = jnp.where(going, params.tables.segment_bytes[entry].max(), 0)
     saved, missed = (jnp.maximum(time, 0).astype(real) for time in (state.saved, state.missed))
     high, low = (state.taken[:, half].astype(real) for half in range(2))
-    scale, least = backing / ops, jnp.minimum(state.free.min(1), params.capacity)
-    most = jnp.maximum(params.all_backing - params.all_fastest, 1).astype(real)
+    scale, least = backing / ops, jnp.minimum(state.free.min(1), params.tables.capacity)
+    most = jnp.maximum(params.tables.all_backing_ps - params.tables.all_fastest_ps, 1).astype(real)
     pairs = [
         state.fewest.astype(real) / capacity,
         jnp.maximum(state.fewest - held, 0).astype(real) / capacity,
@@ -299,18 +255,14 @@ def observe(state: StepsState, params: StepsParams) -> Array:
     numbers = [
         state.cursor.astype(real) / params.entries.astype(real),
         jnp.minimum(estimate / jnp.maximum(backing, 1), 1),
-        jnp.clip((params.all_backing - state.estimate).astype(real) / most, 0, 1),
-        params.native.astype(real) / (params.native.astype(real) + estimate),
+        jnp.clip((params.tables.all_backing_ps - state.estimate).astype(real) / most, 0, 1),
+        params.tables.native_ps.astype(real) / (params.tables.native_ps.astype(real) + estimate),
     ]
     row = [
         state.mask,
-        jnp.where(going, params.entry_features[entry], 0),
+        jnp.where(going, params.tables.entry_features[entry], 0),
         *pairs,
         jnp.stack(numbers),
-        params.program_features,
+        params.tables.program_features,
     ]
     return jnp.concatenate([part.astype(jnp.float32) for part in row])
-
-
-batch_step = jax.vmap(step, in_axes=(0, 0, None))
-"""`step` of many episodes of one program."""
