@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -13,32 +12,21 @@ from memplace_env.envs.jax import jax_game, jax_steps
 
 
 class GymnaxFace:
-    """`reset(key, params)` and `step(key, state, action, params)` for code that was written for gymnax.
+    """`reset(key, params)` and `step(key, state, action, params)`, with params of steps or of a game.
 
-    Episodes begin anew in the step that ends them, as there. The legal actions are `state.mask`.
-
-    Args:
-        params: `StepsParams` or `GameParams`.
+    An episode begins anew in the step that ends it, as there. The legal ones of the three actions are `state.mask`.
     """
 
     num_actions = 3
 
-    def __init__(self, params: Any) -> None:
-        self.default_params = params
-        self.rules: ModuleType = jax_steps if isinstance(params, jax_steps.StepsParams) else jax_game
-
-    def reset(self, key: Array, params: Any = None) -> tuple[Array, Any]:
+    def reset(self, key: Array | None, params: Any) -> tuple[Array, Any]:
         """Return the first observation and state."""
-        state, seen = self.rules.init(key, self.default_params if params is None else params)
-        return seen, state
+        rules: Any = jax_steps if isinstance(params, jax_steps.StepsParams) else jax_game
+        return rules.init(key, params)[::-1]  # type: ignore[no-any-return]
 
-    def step(
-        self, key: Array, state: Any, action: Array, params: Any = None
-    ) -> tuple[Array, Any, Array, Array, dict[str, Array]]:
-        """Return observation, state, reward, whether the episode ended, and infos, among them the observation before
-        a new beginning."""
-        params = self.default_params if params is None else params
-        state, last, reward, over = self.rules.step(state, action, params)
-        first, begun = self.reset(key, params)
-        state = jax.tree.map(lambda new, old: jnp.where(over, new, old), begun, state)
-        return jnp.where(over, first, last), state, reward, over, {"final_observation": last}
+    def step(self, key: Array | None, state: Any, action: Array, params: Any) -> tuple[Array, Any, Array, Array, Any]:
+        """Return observation, state, reward, whether the episode ended, and infos with its last observation."""
+        rules: Any = jax_steps if isinstance(params, jax_steps.StepsParams) else jax_game
+        ended, last, reward, over = rules.step(state, action, params)
+        both = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.reset(key, params), (last, ended))
+        return *both, reward, over, {"final_observation": last}

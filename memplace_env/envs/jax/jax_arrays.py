@@ -43,10 +43,11 @@ def rounded_costs(costs: Costs, longest_ps: float, picoseconds: bool) -> tuple[C
     Raises:
         EnvError: for picoseconds where JAX has 32 bits.
     """
-    if picoseconds and not jax.config.jax_enable_x64:
+    if picoseconds and jnp.zeros(0, int).dtype.itemsize < 8:
         raise EnvError("Times in picoseconds need 64 bits: set jax_enable_x64, or leave out picoseconds=True.")
     unit = 1.0 if picoseconds else max(1.0, longest_ps / LONGEST)
-    times = {name: in_units(getattr(costs, name), unit) for name in costs._fields if name.endswith("_ps")}
+    names = [name for name in costs._fields if name.endswith("_ps")]
+    times: Any = {name: in_units(getattr(costs, name), unit) for name in names}
     return costs._replace(**times), unit
 
 
@@ -80,8 +81,8 @@ def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Para
     def joined(path: Any, *leaves: Any) -> Any:
         shape = np.max([leaf.shape for leaf in leaves], axis=0).astype(int)
         rows = np.full((len(leaves), *shape), _FILL.get(path[-1].name, 0), dtype=leaves[0].dtype)
-        for row, leaf in zip(rows, leaves, strict=True):
-            row[tuple(map(slice, leaf.shape))] = leaf
+        for index, leaf in enumerate(leaves):
+            rows[(index, *map(slice, leaf.shape))] = leaf
         return jnp.asarray(rows)
 
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(one)) for one in params]

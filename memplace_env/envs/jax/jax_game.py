@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from memplace_env.envs.jax.jax_game_observation import drawn, observe, shares
+from memplace_env.envs.jax.jax_game_observation import drawn, found, observe, shares
 from memplace_env.envs.jax.jax_game_tables import FOR_EVER, NEVER, Blocks, Coming, GameParams, GameState
 from memplace_env.envs.malloc_game.observation import BINS
 from memplace_env.envs.malloc_game.occupancy import COARSE
@@ -21,22 +21,20 @@ from memplace_env.envs.malloc_game.state import COPY, DROP, LASTING, NO_COPY, PA
 def init(key: Array | None, params: GameParams) -> tuple[GameState, Array]:
     """Return the state before the first decision and its observation float32[546]; nothing is drawn from the key."""
     del key
-    time, slots = params.tables.rest_ps.dtype, len(params.slots)
-    none, zero, nothing = jnp.full(slots, -1, jnp.int32), jnp.int32(0), jnp.zeros(len(params.tables.rest_ps), time)
-    empty, no_time = jnp.zeros(slots, jnp.int32), jnp.zeros((), time)
-    blocks = Blocks(
-        none, params.slots, empty, empty, empty, none, none, none, none, empty, none, none, empty.astype(time),
-        jnp.zeros((slots, COARSE), jnp.int16),
-    )  # fmt: skip
-    places = jnp.zeros(2 if len(params.tables.usable) else 1, jnp.int32)
+    tables, time = params.tables, params.tables.rest_ps.dtype
+    zero, no_time, nothing = jnp.int32(0), jnp.zeros((), time), jnp.zeros(len(tables.rest_ps), time)
+    empty, none = jnp.zeros(len(params.slots), jnp.int32), jnp.full(len(params.slots), -1, jnp.int32)
+    of_write_backs = none, none, empty.astype(time)
+    shown = jnp.zeros((len(none), COARSE), jnp.int16)
+    blocks = Blocks(none, params.slots, *(empty,) * 3, *(none,) * 4, empty, *of_write_backs, shown)
+    places, past = jnp.zeros(1 + (len(tables.usable) > 0), jnp.int32), jnp.zeros((BINS, 2 * COARSE), jnp.int16)
+    times = no_time, no_time, no_time, params.open_ps[0], tables.rest_ps[0], no_time, no_time
+    ready = jnp.where(tables.is_result, NEVER, 0).astype(jnp.int32)
+    of_tensors = jnp.full(tables.size.shape, -1, jnp.int16), ready
+    coming, actions = Coming(places, places, zero, no_time), jnp.full(tables.use_is_result.shape, -1, jnp.int8)
     state = GameState(
-        zero, zero, zero, zero,
-        no_time, no_time, no_time, params.open_ps[0], params.tables.rest_ps[0], no_time, no_time,
-        jnp.zeros(3, bool), no_time, no_time,
-        jnp.full(params.tables.size.shape, -1, jnp.int16), jnp.where(params.tables.is_result, NEVER, 0).astype(jnp.int32),
-        blocks, nothing, nothing, nothing,
-        jnp.zeros((BINS, 2 * COARSE), jnp.int16), Coming(places, places, zero, no_time), zero - 1, jnp.bool_(False),
-        jnp.full(params.tables.use_is_result.shape, -1, jnp.int8),
+        *(zero,) * 4, *times, jnp.zeros(3, bool), no_time, no_time, *of_tensors, blocks, *(nothing,) * 3, past, coming,
+        zero - 1, jnp.bool_(False), actions,
     )  # fmt: skip
     state = _prepared(state, params)
     return state, observe(state, params)
@@ -73,16 +71,11 @@ def _ended(blocks: Blocks, which: Array, op: Array) -> Blocks:
 
 def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameState, Array]:
     """Return the state after a move whose op is not closed yet, and whether the op may close."""
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
-    tensor, op, blocks, coming = params.tables.use_tensor[use], state.op, state.blocks, state.coming
-    size, result, later = (
-        params.tables.size[tensor],
-        params.tables.use_is_result[use],
-        params.tables.last_use[tensor] > use,
-    )
-    slot = jnp.maximum(state.slot[tensor], 0).astype(jnp.int32)
-    has = (state.slot[tensor] >= 0) & (blocks.owner[slot] == tensor)
-    kept, valid = has & blocks.holds[slot], jnp.where(has, blocks.valid[slot], state.ready[tensor])
+    tables, costs = params.tables, params.tables.costs
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(tables.use_is_result) - 1)
+    tensor, op, blocks, coming = tables.use_tensor[use], state.op, state.blocks, state.coming
+    size, result, later = tables.size[tensor], tables.use_is_result[use], tables.last_use[tensor] > use
+    slot, _, kept, valid = found(state, tensor)
 
     lazy = jnp.where(result | (valid <= op), DROP, jnp.where(state.mask[NO_COPY], NO_COPY, COPY))
     legal = (action >= 0) & (action <= DROP) & state.mask[jnp.clip(action, 0, DROP)]
@@ -100,7 +93,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     idle = state.idle - jnp.minimum(state.served, owed)
     blocks = _ended(blocks, waited, op - 1)
     # A copy that comes in takes what is idle from its start on, the earliest first.
-    need = jnp.where(brings, params.tables.costs.prefetch_ps[tensor], 0)
+    need = jnp.where(brings, costs.prefetch_ps[tensor], 0)
     idle = idle - jnp.clip(idle - jnp.where(coming.start > 0, idle[coming.start - 1], 0), 0, need)
 
     forgets = going & ~result & drop & kept & ~later
@@ -118,21 +111,18 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     past = state.past + jnp.where(leaves, drawn(jax.tree.map(lambda x: x[new], blocks), drawn_last), 0)
     ready_of = jnp.where(leaves & (state.slot[old] == new), old, jnp.where(going & result & drop, tensor, NEVER))
     ready = jnp.where(places, jnp.maximum(blocks.valid[new], old_end + 1), op + 1)
+    nowhere, shown = jnp.int32(-1), shares(offset, offset + size, tables.capacity)
     fresh = Blocks(
-        tensor, jnp.bool_(True), offset, offset + size, start, op, op, jnp.int32(-1), op, valid, jnp.int32(-1),
-        jnp.int32(-1), jnp.zeros((), params.tables.rest_ps.dtype), shares(offset, offset + size, params.tables.capacity),
+        tensor, jnp.bool_(True), offset, offset + size, start, op, op, nowhere, op, valid, nowhere, nowhere,
+        jnp.zeros_like(wait), shown,
     )  # fmt: skip
     at_new = places & (index == new)
-    blocks = Blocks(
-        *(
-            jnp.where(at_new.reshape(-1, *[1] * (all_.ndim - 1)), one, all_)
-            for one, all_ in zip(fresh, blocks, strict=True)
-        )
-    )
+    put = jax.vmap(jnp.where, in_axes=(0, None, 0))
+    blocks = jax.tree.map(lambda one, all_: put(at_new, one, all_), fresh, blocks)
     slot = jnp.where(places, new, slot)
 
     sends, here = going & copy & (result | kept), index == slot
-    sent_time = state.sent_time + jnp.where(sends, params.tables.costs.writeback_ps[tensor], 0)
+    sent_time = state.sent_time + jnp.where(sends, costs.writeback_ps[tensor], 0)
     turn = jnp.where(here & sends, state.tail, blocks.turn)
     # The block is needed from now on: for ever while it is protected, else until this op.
     head, uses = jnp.maximum(state.head, until), here & going & ~drop
@@ -146,9 +136,9 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
         used=jnp.where(uses, op, blocks.used),
         committed=jnp.where(uses, committed, blocks.committed),
         released=jnp.where(uses, released, blocks.released),
-        live=jnp.where(uses, jnp.where(later, params.tables.last_op[tensor], committed), blocks.live),
+        live=jnp.where(uses, jnp.where(later, tables.last_op[tensor], committed), blocks.live),
     )
-    spent = jnp.where(going, params.tables.costs.use_ps[use], 0)
+    spent = jnp.where(going, costs.use_ps[use], 0)
     state = state._replace(
         use=state.use + going,
         head=head,
@@ -169,7 +159,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
         inexact=state.inexact | (leaves & (ends[new] >= op - 1)),
         actions=state.actions.at[jnp.where(going, use, NEVER)].set(action.astype(jnp.int8), mode="drop"),
     )
-    return state, going & (use + 1 == params.tables.use_ptr[state.op + 1])
+    return state, going & (use + 1 == tables.use_ptr[state.op + 1])
 
 
 def _closed(state: GameState, closing: Array, params: GameParams) -> GameState:
@@ -219,13 +209,12 @@ def _op_time(params: GameParams, op: Array, fast: Array, backing: Array) -> tupl
 
 def _prepared(state: GameState, params: GameParams) -> GameState:
     """Return the state with what is legal in the next decision, and where its block would go."""
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
-    tensor, op, blocks = params.tables.use_tensor[use], state.op, state.blocks
-    size, result, ceiling = params.tables.size[tensor], params.tables.use_is_result[use], params.tables.room[use]
-    later, output = params.tables.last_use[tensor] > use, params.tables.is_output[tensor]
-    slot = jnp.maximum(state.slot[tensor], 0).astype(jnp.int32)
-    has = (state.slot[tensor] >= 0) & (blocks.owner[slot] == tensor)
-    kept, valid = has & blocks.holds[slot], jnp.where(has, blocks.valid[slot], state.ready[tensor])
+    tables, costs = params.tables, params.tables.costs
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(tables.use_is_result) - 1)
+    tensor, op, blocks = tables.use_tensor[use], state.op, state.blocks
+    size, result, ceiling = tables.size[tensor], tables.use_is_result[use], tables.room[use]
+    later, output = tables.last_use[tensor] > use, tables.is_output[tensor]
+    slot, has, kept, valid = found(state, tensor)
     earliest = jnp.where(has, jnp.maximum(valid, blocks.committed[slot] + 1), valid)
     pending = blocks.turn >= state.head
 
@@ -239,13 +228,13 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     ceilings = ceiling[: len(state.coming.until)]
     until = jnp.where(ends <= ceilings[:, None], reach, FOR_EVER).min(1)
     # The first op from which on there is room for a copy, then the latest start that leaves it enough of the port.
-    ops = jnp.arange(len(params.tables.costs.compute_ps), dtype=jnp.int32)
-    if len(params.tables.usable):
-        least = jax.lax.cummin(jnp.where(ops < op - 1, params.tables.usable, FOR_EVER), reverse=True)
+    ops = jnp.arange(len(costs.compute_ps), dtype=jnp.int32)
+    if len(tables.usable):
+        least = jax.lax.cummin(jnp.where(ops < op - 1, tables.usable, FOR_EVER), reverse=True)
         tight = (least < ends[:, None]).sum(1, dtype=jnp.int32) - 1
         reach = jnp.where(result, reach, jnp.maximum(reach, tight))
     first = jnp.maximum(jnp.where(ends <= ceiling[PASSING], reach + 1, FOR_EVER).min(), earliest)
-    need = params.tables.costs.prefetch_ps[tensor]
+    need = costs.prefetch_ps[tensor]
     brings = ~result & ~kept & (need > 0) & (first < op)
     idle = jnp.append(jnp.zeros(1, state.idle.dtype), state.idle)  # of the ops before each one
     limit = jnp.where(pending, blocks.sent, op).min(initial=FOR_EVER)
@@ -256,24 +245,18 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     start = jnp.where(early >= 0, early, jnp.where(late >= 0, late, longest))
     wait = jnp.where((early >= 0) | (late >= 0), 0, need - jnp.maximum(idle[op] - idle[start], 0))
     low = ceilings
-    if len(params.tables.usable):
+    if len(tables.usable):
         within = (ops >= start) & (ops < op - 1)
-        low = jnp.where(
-            result, ceilings, jnp.minimum(ceiling[PASSING], jnp.where(within, params.tables.usable, FOR_EVER).min())
-        )
+        lowest = jnp.where(within, tables.usable, FOR_EVER).min()
+        low = jnp.where(result, ceilings, jnp.minimum(ceiling[PASSING], lowest))
     fit = jax.vmap(_fit, in_axes=(None, None, None, 0, None, 0, None))
     offset = fit(blocks, pending, size, low, jnp.where(result, op, start), jnp.where(result, until, 0), op)
 
     backed, sent = valid <= op, has & (blocks.turn[slot] >= state.head)
     unsaved, serves = ~backed & ~sent, later | output
     of_result = jnp.stack([(until[-1] < FOR_EVER) & serves, (until[0] < FOR_EVER) & (later | ~output), going])
-    of_kept = jnp.stack(
-        [
-            unsaved & serves & (blocks.top[slot] <= ceiling[LASTING]),
-            later | ~output | ~unsaved,
-            backed | (sent & (blocks.sent[slot] < op)),
-        ]
-    )
+    stays, comes_back = blocks.top[slot] <= ceiling[LASTING], sent & (blocks.sent[slot] < op)
+    of_kept = jnp.stack([unsaved & serves & stays, later | ~output | ~unsaved, backed | comes_back])
     of_other = jnp.stack([brings, jnp.bool_(False), backed])
     return state._replace(
         mask=going & jnp.where(result, of_result, jnp.where(kept, of_kept, of_other)),

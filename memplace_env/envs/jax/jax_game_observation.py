@@ -12,7 +12,6 @@ from memplace_env.envs.malloc_game.observation import (  # fmt: skip
     AHEAD_IS_RESULT,
     AHEAD_SIZE,
     BINS,
-    LOOKAHEAD,
     STATIC,
 )
 from memplace_env.envs.malloc_game.occupancy import COARSE, SPAN
@@ -20,6 +19,13 @@ from memplace_env.envs.malloc_game.state import COPY, DROP
 
 _FULL = 255
 """Share of an address bin that is full."""
+
+
+def found(state: GameState, tensors: Array) -> tuple[Array, Array, Array, Array]:
+    """Return slots of tensors, whether they have one, whether that holds their data, and from when on it is valid."""
+    slots, blocks = jnp.maximum(state.slot[tensors], 0).astype(jnp.int32), state.blocks
+    has = (state.slot[tensors] >= 0) & (blocks.owner[slots] == tensors)
+    return slots, has, has & blocks.holds[slots], jnp.where(has, blocks.valid[slots], state.ready[tensors])
 
 
 def shares(low: Array, high: Array, capacity: Array) -> Array:
@@ -81,11 +87,12 @@ def observe(state: GameState, params: GameParams) -> Array:
 
     It is computed in float64 if times are in picoseconds, else in float32.
     """
-    real = jnp.float64 if params.tables.rest_ps.dtype == jnp.int64 else jnp.float32
-    going, use = state.use < params.uses, jnp.minimum(state.use, len(params.tables.use_is_result) - 1)
+    tables, costs = params.tables, params.tables.costs
+    real = jnp.float64 if tables.rest_ps.dtype == jnp.int64 else jnp.float32
+    going, use = state.use < params.uses, jnp.minimum(state.use, len(tables.use_is_result) - 1)
     op, blocks, coming, mask = state.op, state.blocks, state.coming, state.mask
     now, ops = jnp.minimum(op, params.ops - 1), params.ops.astype(real)
-    mean = params.tables.rest_ps[0].astype(real) / ops
+    mean = tables.rest_ps[0].astype(real) / ops
 
     def beside(time: Array) -> Array:
         return time.astype(real) / jnp.maximum(time.astype(real) + mean, 1)
@@ -93,10 +100,8 @@ def observe(state: GameState, params: GameParams) -> Array:
     # The decisions ahead, the current one first.
     uses = state.use + jnp.arange(AHEAD, dtype=jnp.int32)
     known = params.unchanging.features[uses]
-    tensors = params.tables.use_tensor[uses]
-    slots = jnp.maximum(state.slot[tensors], 0).astype(jnp.int32)
-    has = (state.slot[tensors] >= 0) & (blocks.owner[slots] == tensors)
-    intact, valid = has & blocks.holds[slots], jnp.where(has, blocks.valid[slots], state.ready[tensors])
+    tensors = tables.use_tensor[uses]
+    slots, has, intact, valid = found(state, tensors)
     exists, backed = uses < params.uses, valid <= op
     distance = jnp.minimum((known[:, AHEAD_DISTANCE] - op.astype(jnp.float32)) / BINS, 1)
     distances = jnp.where(exists, distance, 0)[:, None]
@@ -105,7 +110,7 @@ def observe(state: GameState, params: GameParams) -> Array:
 
     # The tensor of the current one.
     tensor, slot, following = tensors[0], slots[0], params.unchanging.following[use]
-    result, kept = params.tables.use_is_result[use], intact[0]
+    result, kept = tables.use_is_result[use], intact[0]
     sent = has[0] & (blocks.turn[slot] >= state.head)
     owed = state.sent_time - state.ended_time - state.served[-1]
     backlog_until = jnp.where(result, coming.until[0], blocks.turn[slot] + 1)
@@ -116,16 +121,14 @@ def observe(state: GameState, params: GameParams) -> Array:
     wait = jnp.where(result | kept, jnp.where(waits, backlog, 0), jnp.where(placed, coming.wait, 0))
     ahead_of = jnp.minimum((op - jnp.where(result, op, coming.start)).astype(real) / BINS, 1)
     copy = jnp.where(
-        params.tables.is_result[tensor],
-        params.tables.costs.writeback_ps[tensor],
-        params.tables.costs.prefetch_ps[tensor],
+        tables.is_result[tensor],
+        costs.writeback_ps[tensor],
+        costs.prefetch_ps[tensor],
     )
-    whole = jnp.maximum(params.tables.rest_ps[now] - params.tables.rest_ps[now + 1], 1)
-    spent = params.tables.costs.use_ps[use]
-    saved = jnp.minimum(
-        spent[1] - jnp.where(params.tables.costs.serial, spent[0], 0),
-        whole - params.tables.costs.compute_ps[now] - params.tables.costs.overhead_ps[now],
-    )
+    whole = jnp.maximum(tables.rest_ps[now] - tables.rest_ps[now + 1], 1)
+    spent = costs.use_ps[use]
+    work = costs.compute_ps[now] + costs.overhead_ps[now]
+    saved = jnp.minimum(spent[1] - jnp.where(costs.serial, spent[0], 0), whole - work)
     of_tensor = [
         *known[0, AHEAD_SIZE : AHEAD_SIZE + 2],
         *(params.unchanging.kind[tensor] == kind for kind in range(4)),
@@ -138,14 +141,14 @@ def observe(state: GameState, params: GameParams) -> Array:
         beside(copy),
         jnp.clip(saved.astype(real) / whole.astype(real), 0, 1),
         jnp.where(placed, ahead_of, 0),
-        jnp.where(placed, coming.offset[0].astype(real) / params.tables.capacity.astype(real), 0),
+        jnp.where(placed, coming.offset[0].astype(real) / tables.capacity.astype(real), 0),
         beside(wait),
     ]
     of_tensor = [jnp.where(going, number, 0) for number in of_tensor]
     estimate = state.estimate.astype(real)
     progress = [
         state.use.astype(real) / params.uses.astype(real),
-        jnp.clip(estimate / params.tables.rest_ps[0].astype(real), 0, 1),
+        jnp.clip(estimate / tables.rest_ps[0].astype(real), 0, 1),
         op.astype(real) / ops,
         state.stalled.astype(real) / jnp.maximum(estimate, 1),
         jnp.minimum((state.tail - state.head).astype(real) / 8, 1),
@@ -153,14 +156,13 @@ def observe(state: GameState, params: GameParams) -> Array:
     ]
     # Port time that is left in the last ops, means of eight.
     recent = now + 1 - BINS + jnp.arange(BINS, dtype=jnp.int32)
-    at = jnp.clip(recent, 0, len(params.tables.costs.compute_ps) - 1)
+    at = jnp.clip(recent, 0, len(costs.compute_ps) - 1)
     idle = state.idle[at] - jnp.where(at > 0, state.idle[at - 1], 0)
-    each = jnp.maximum(params.tables.rest_ps[at] - params.tables.rest_ps[at + 1], 1)
+    each = jnp.maximum(tables.rest_ps[at] - tables.rest_ps[at + 1], 1)
     share = jnp.minimum(idle.astype(real) / each.astype(real), 1).astype(jnp.float32)
     share = jnp.where((recent >= 0) & (recent < op), share, 0).reshape(COARSE, SPAN)
     bandwidth = jnp.minimum(sum(share[:, part] for part in range(SPAN)) / SPAN, 1)
     profile = _profile(state, now).astype(real) / (_FULL * SPAN * SPAN)
-    assert ahead.shape[1] == len(LOOKAHEAD)
     numbers = [jnp.stack([number.astype(jnp.float32) for number in part]) for part in (of_tensor, progress)]
     parts = [*numbers, mask, bandwidth, profile.reshape(-1), ahead.reshape(-1)]
     return jnp.concatenate([part.astype(jnp.float32) for part in parts])

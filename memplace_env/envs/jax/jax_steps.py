@@ -101,24 +101,24 @@ def steps_params(problem: StepsProblem, *, estimate: bool = False, picoseconds: 
     costs, entries, ops = rounded.costs, len(tables.decision), len(tables.costs.compute_ps)
     used, use_op = tables.use_entry >= 0, np.repeat(np.arange(ops), np.diff(tables.use_ptr))
     entry_op, pairs = _rows(tables.op_ptr, tables.entry_op, MOST), tables.use_entry[used]
-    own = np.zeros((*entry_op.shape, LEVELS), dtype=np.int64)
+    own, uses = np.zeros((*entry_op.shape, LEVELS), dtype=np.int64), np.arange(len(used))
     np.add.at(own, (pairs, (entry_op[pairs] == use_op[used, None]).argmax(axis=1)), costs.use_ps[used])
-    ports, uses = np.zeros((ops, 2 * LEVELS), dtype=np.int64), np.arange(len(used))
-    for first, level in ((0, BACKING), (LEVELS, np.where(used, tables.fastest[tables.use_entry], BACKING))):
-        np.add.at(ports, (use_op, first + level), costs.use_ps[uses, level])
-    names = "decision segment_ptr op_ptr use_ptr use_entry pair_ptr pair first_state".split()
-    segments = ("segment_first", 0), ("segment_last", -1), ("segment_bytes", 0)
+    ports = np.zeros((ops, 2 * LEVELS), dtype=np.int64)
+    fastest = np.where(used, tables.fastest[tables.use_entry], BACKING)
+    np.add.at(ports, (use_op, BACKING), costs.use_ps[:, BACKING])
+    np.add.at(ports, (use_op, LEVELS + fastest), costs.use_ps[uses, fastest])
+    none: Any = np.zeros(0, dtype=np.int64)
+    names = "decision segment_ptr op_ptr use_ptr use_entry pair_ptr pair first_state"
     kept = rounded._replace(
-        **{name: np.zeros(0, dtype=np.int64) for name in names},
-        **{name: _rows(tables.segment_ptr, getattr(tables, name), fill) for name, fill in segments},
+        **dict.fromkeys(names.split(), none),
+        segment_first=_rows(tables.segment_ptr, tables.segment_first, 0),
+        segment_last=_rows(tables.segment_ptr, tables.segment_last, -1),
+        segment_bytes=_rows(tables.segment_ptr, tables.segment_bytes, 0),
         entry_op=entry_op,
         byte_ops=np.stack([tables.byte_ops // _HALF, tables.byte_ops % _HALF], axis=1),
-        costs=costs._replace(**{name: np.zeros(0, dtype=np.int64) for name in costs._fields if name not in _COSTS}),
+        costs=costs._replace(**dict.fromkeys(set(costs._fields) - {"compute_ps", "latency_ps", "serial"}, none)),
     )
     return on_device(StepsParams(kept, entries, ops, own, ports), picoseconds)  # type: ignore[arg-type]
-
-
-_COSTS = ("compute_ps", "latency_ps", "serial")
 
 
 def rounded_steps(problem: StepsProblem, picoseconds: bool = False) -> StepTables:
@@ -170,7 +170,8 @@ def step(state: StepsState, action: Array, params: StepsParams) -> tuple[StepsSt
         The state after it, its observation float32[71], the reward (latency(native) / latency with the last decision,
         else 0), and whether the episode is over.
     """
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
+    tables = params.tables
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(tables.fastest) - 1)
     levels = jnp.arange(LEVELS, dtype=jnp.int32)
     slower = state.mask & (levels >= action)
     slowest = BACKING - jnp.argmax(state.mask[::-1])
@@ -178,50 +179,50 @@ def step(state: StepsState, action: Array, params: StepsParams) -> tuple[StepsSt
     chosen = (levels[:BACKING] == level) & going
     bytes_, _ = _bytes(params, entry)
     # What moves from one port to another: out of the backing memory, or out of the fastest level.
-    given, fastest = levels == level, levels == params.tables.fastest[entry]
+    given, fastest = levels == level, levels == tables.fastest[entry]
     moves = jnp.concatenate([given * 1 - (levels == BACKING), given * 1 - fastest])
     change = jnp.where(going, jnp.tile(params.own_ps[entry], 2) * moves.astype(params.own_ps.dtype), 0)
     state = state._replace(
         cursor=state.cursor + going,
         estimate=state.estimate - jnp.where(chosen, state.saved, 0).sum(dtype=state.saved.dtype),
-        taken=state.taken + chosen[:, None] * params.tables.byte_ops[entry],
+        taken=state.taken + chosen[:, None] * tables.byte_ops[entry],
         free=state.free - jnp.where(chosen[:, None], bytes_, 0),
-        ports=state.ports.at[params.tables.entry_op[entry]].add(change, mode="drop"),
+        ports=state.ports.at[tables.entry_op[entry]].add(change, mode="drop"),
         actions=state.actions.at[jnp.where(going, state.cursor, MOST)].set(level.astype(jnp.int8), mode="drop"),
     )
     state = _prepared(state, params)
     over = state.cursor >= params.entries
-    reward = jnp.where(
-        going & over, params.tables.native_ps.astype(jnp.float32) / state.estimate.astype(jnp.float32), 0
-    )
-    return state, observe(state, params), reward, over
+    speedup = tables.native_ps.astype(jnp.float32) / state.estimate.astype(jnp.float32)
+    return state, observe(state, params), jnp.where(going & over, speedup, 0), over
 
 
 def _bytes(params: StepsParams, entry: Array) -> tuple[Array, Array]:
     """Return int32[T], bytes that an entry holds in each op, and bool[T], whether that is in its life."""
-    ops = jnp.arange(params.tables.free.shape[1], dtype=jnp.int32)[:, None]
-    within = (ops >= params.tables.segment_first[entry]) & (ops <= params.tables.segment_last[entry])
-    return jnp.where(within, params.tables.segment_bytes[entry], 0).sum(1, dtype=jnp.int32), within.any(1)
+    tables = params.tables
+    ops = jnp.arange(tables.free.shape[1], dtype=jnp.int32)[:, None]
+    within = (ops >= tables.segment_first[entry]) & (ops <= tables.segment_last[entry])
+    return jnp.where(within, tables.segment_bytes[entry], 0).sum(1, dtype=jnp.int32), within.any(1)
 
 
 def _prepared(state: StepsState, params: StepsParams) -> StepsState:
     """Return the state with the fields about the next entry; zeros once there is none."""
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
+    tables = params.tables
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(tables.fastest) - 1)
     bytes_, within = _bytes(params, entry)
-    fits = (state.free >= bytes_).all(1) & params.tables.may[entry, :BACKING]
-    mask = jnp.append(fits, params.tables.may[entry, BACKING] | ~fits.any())
-    ops, own = params.tables.entry_op[entry], params.own_ps[entry]
+    fits = (state.free >= bytes_).all(1) & tables.may[entry, :BACKING]
+    mask = jnp.append(fits, tables.may[entry, BACKING] | ~fits.any())
+    ops, own = tables.entry_op[entry], params.own_ps[entry]
     levels = jnp.arange(LEVELS, dtype=jnp.int32)
-    here = jnp.stack([levels == BACKING, levels == params.tables.fastest[entry]])
+    here = jnp.stack([levels == BACKING, levels == tables.fastest[entry]])
     ports = jnp.take(state.ports, ops, axis=0, mode="clip").reshape(-1, 2, LEVELS)
     without = ports - jnp.where(here, own[:, None], 0)
     # Times of each op with the entry in each level: axes op, what others do, level, port.
     used = without[:, :, None] + jnp.where(jnp.eye(LEVELS, dtype=bool), own[:, None, None], 0)
-    busy = used + jnp.where(used > 0, params.tables.costs.latency_ps, 0)
-    memory = jnp.where(params.tables.costs.serial, busy.sum(3, dtype=busy.dtype), busy.max(3))
-    compute = jnp.take(params.tables.costs.compute_ps, ops, mode="clip")[:, None, None]
+    busy = used + jnp.where(used > 0, tables.costs.latency_ps, 0)
+    memory = jnp.where(tables.costs.serial, busy.sum(3, dtype=busy.dtype), busy.max(3))
+    compute = jnp.take(tables.costs.compute_ps, ops, mode="clip")[:, None, None]
     time = jnp.maximum(compute, memory).sum(0, dtype=busy.dtype)
-    saved = jnp.where(going & (params.tables.capacity > 0), time[:, BACKING:] - time[:, :BACKING], 0)
+    saved = jnp.where(going & (tables.capacity > 0), time[:, BACKING:] - time[:, :BACKING], 0)
     return state._replace(
         mask=mask & going,
         fewest=jnp.where(going, jnp.where(within, state.free, MOST).min(1), 0),
@@ -235,15 +236,16 @@ def observe(state: StepsState, params: StepsParams) -> Array:
 
     It is computed in float64 if times are in picoseconds, else in float32.
     """
-    real = jnp.float64 if params.tables.native_ps.dtype == jnp.int64 else jnp.float32
-    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(params.tables.fastest) - 1)
-    ops, backing, estimate = (x.astype(real) for x in (params.ops, params.tables.all_backing_ps, state.estimate))
-    capacity = jnp.maximum(params.tables.capacity, 1).astype(real)
-    held = jnp.where(going, params.tables.segment_bytes[entry].max(), 0)
+    tables = params.tables
+    real = jnp.float64 if tables.native_ps.dtype == jnp.int64 else jnp.float32
+    going, entry = state.cursor < params.entries, jnp.minimum(state.cursor, len(tables.fastest) - 1)
+    ops, backing, estimate = (x.astype(real) for x in (params.ops, tables.all_backing_ps, state.estimate))
+    capacity = jnp.maximum(tables.capacity, 1).astype(real)
+    held = jnp.where(going, tables.segment_bytes[entry].max(), 0)
     saved, missed = (jnp.maximum(time, 0).astype(real) for time in (state.saved, state.missed))
     high, low = (state.taken[:, half].astype(real) for half in range(2))
-    scale, least = backing / ops, jnp.minimum(state.free.min(1), params.tables.capacity)
-    most = jnp.maximum(params.tables.all_backing_ps - params.tables.all_fastest_ps, 1).astype(real)
+    scale, least = backing / ops, jnp.minimum(state.free.min(1), tables.capacity)
+    most = jnp.maximum(tables.all_backing_ps - tables.all_fastest_ps, 1).astype(real)
     pairs = [
         state.fewest.astype(real) / capacity,
         jnp.maximum(state.fewest - held, 0).astype(real) / capacity,
@@ -255,14 +257,9 @@ def observe(state: StepsState, params: StepsParams) -> Array:
     numbers = [
         state.cursor.astype(real) / params.entries.astype(real),
         jnp.minimum(estimate / jnp.maximum(backing, 1), 1),
-        jnp.clip((params.tables.all_backing_ps - state.estimate).astype(real) / most, 0, 1),
-        params.tables.native_ps.astype(real) / (params.tables.native_ps.astype(real) + estimate),
+        jnp.clip((tables.all_backing_ps - state.estimate).astype(real) / most, 0, 1),
+        tables.native_ps.astype(real) / (tables.native_ps.astype(real) + estimate),
     ]
-    row = [
-        state.mask,
-        jnp.where(going, params.tables.entry_features[entry], 0),
-        *pairs,
-        jnp.stack(numbers),
-        params.tables.program_features,
-    ]
+    known = jnp.where(going, tables.entry_features[entry], 0)
+    row = [state.mask, known, *pairs, jnp.stack(numbers), tables.program_features]
     return jnp.concatenate([part.astype(jnp.float32) for part in row])
