@@ -1,7 +1,6 @@
 """The game in JAX: every integer and mask is that of the compiled kernels, or the state says: too few slots."""
 
 from contextlib import nullcontext
-from copy import copy
 
 import gymnasium as gym
 import numpy as np
@@ -13,19 +12,20 @@ import jax.numpy as jnp
 
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.jax import jax_game
-from memplace_env.envs.jax.gymnax_face import GymnaxFace
 from memplace_env.envs.jax.jax_arrays import replayed, stacked
 from memplace_env.envs.jax.jax_game_tables import game_params, rounded_game
 from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game import state as fields
 from memplace_env.placement.resolve_task import resolve_task
 
-FEW = ("Tiny", "NeRF-edge-tpu", "DCN-V2-ethos-u65")
-"""Few decisions; serial ports or few kilobytes elsewhere; ops that reserve bytes."""
+FEW = {False: ("Tiny", "DCN-V2-ethos-u65"), True: ("Tiny", "NeRF-edge-tpu")}
+"""Programs by whether times are picoseconds; ops of the second one reserve bytes."""
 MANY = """
     BERT GPT2 ViT Swin-tiny T5-small ResNet50-intel-npu-4000 BERT-ethos-u65 MatMul-strassen2 ResNet101-edge-tpu
 """.split()
 SLOTS = {"ResNet101-edge-tpu": 128}
+LARGEST_ERROR = 5e-7
+"""Of an observation in float32: a few units in the last place."""
 HEAD = [
     fields.USE, fields.OP, fields.QUEUE_HEAD, fields.QUEUE_TAIL, fields.FINAL_PS, fields.STALL_PS, fields.TAIL_PS,
     fields.OPEN_PS, fields.ESTIMATE, fields.FAST_PS, fields.BACKING_PS, fields.MASK,
@@ -39,9 +39,8 @@ def problem_of(name):
 
 def kernels_of(problem, picoseconds, games):
     """Games of the kernels on the rounded tables."""
-    rounded = copy(problem)
-    for derived in ("first_state", "parts", "part_rows"):
-        vars(rounded).pop(derived, None)
+    rounded = MallocGameProblem(problem.task)
+    vars(rounded)["unchanging"] = problem.unchanging  # derived from the tables in picoseconds
     rounded.tables = rounded_game(problem, picoseconds)
     rounded.all_backing_ps = int(rounded.tables.rest_ps[0])
     return GameBatch([rounded] * games, rounded.new_states(games), True)
@@ -73,7 +72,7 @@ def play_beside_the_kernels(names, picoseconds, games, slots=64):
             errors = np.abs(np.asarray(seen) - np.stack(observed)).max(-1)
             exact = ~np.asarray(state.inexact)
             assert same[exact].all()
-            assert errors[exact].max(initial=0) <= (1e-16 if picoseconds else 2e-7)
+            assert errors[exact].max(initial=0) <= (1e-16 if picoseconds else LARGEST_ERROR)
             for program, batch in enumerate(batches):
                 wanted = (batch.legal() * rng.random((games, 3)) * (2, 1, 1)).argmax(1)
                 actions[program] = np.where(rng.random(games) < 0.05, rng.integers(3, size=games), wanted)
@@ -87,12 +86,10 @@ def play_beside_the_kernels(names, picoseconds, games, slots=64):
 @pytest.mark.parametrize("picoseconds", [False, True])
 def test_every_integer_is_the_kernels(picoseconds):
     """Programs are padded to one size, and games that are over stay as they are."""
-    problems, state, returns, same = play_beside_the_kernels(FEW, picoseconds, games=4)
+    problems, state, returns, same = play_beside_the_kernels(FEW[picoseconds], picoseconds, games=3)
     assert same.all()
     assert not state.inexact.any()
-    assert {x.dtype.name for x in jax.tree.leaves(state)} <= {"bool", "int8", "int16", "int32"} | {
-        "int64"
-    } * picoseconds
+    assert any(leaf.dtype.itemsize == 8 for leaf in jax.tree.leaves(state)) == picoseconds
     for problem, actions, found in zip(problems, state.actions, returns, strict=True):
         latency = problem.final_latency_s(replayed(problem, actions)) / (problem.all_backing_ps * 1e-12)
         np.testing.assert_allclose(found, 100 * (1 - latency), atol=2e-4)
@@ -113,14 +110,7 @@ def test_every_integer_of_more_ids_is_the_kernels(name, picoseconds):
 
 
 def test_what_jax_does_not_play_is_refused():
-    with pytest.raises(EnvError, match="take the place"):
-        game_params(MallocGameProblem(resolve_task("MobileNetV2", "tpu-v4i", in_place=True)))
+    with pytest.raises(EnvError, match="take the place of operands"):
+        game_params(MallocGameProblem(resolve_task("MobileNetV2", "tpu-v4i", in_place="rows")))
     with pytest.raises(EnvError, match="64 bits"):
         game_params(problem_of("Tiny"), picoseconds=True)
-
-
-def test_the_face_plays_games():
-    params = game_params(problem_of("Tiny"), slots=16)
-    first, state = jax.jit(GymnaxFace().reset)(None, params)
-    assert first.shape == (546,)
-    assert state.mask.any()

@@ -20,16 +20,17 @@ from memplace_env.envs.steps import step_kernels as kernels
 from memplace_env.envs.steps.observation import OBSERVATION_SIZE
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.placement.validation import violations
 
-FEW = ("Tiny", "MobileNetV2", "SqueezeNet-edge-tpu", "NeRF-intel-npu-4000")
+FEW = ("Tiny", "NeRF", "HiFi-GAN-edge-tpu", "NeRF-intel-npu-4000")
 """Three levels twice, the first with few entries; two levels; streamed weights."""
 MANY = """
     ResNet50 BERT GPT2 ViT DenseNet121 Swin-tiny BERT-edge-tpu T5-small-ethos-u65 MobileNetV2-ethos-u85-2048
-    Evoformer-pairs-tpu-v4i NeRF-intel-npu-4000 MobileNetV2 Tiny Swin-tiny-Sliced
+    Evoformer-pairs-tpu-v4i NeRF-intel-npu-4000 MobileNetV2 Tiny HiFi-GAN-edge-tpu
 """.split()
-LARGEST_ERROR = 2e-7
-"""Of an observation in float32: two units in the last place."""
+LARGEST_ERROR = 5e-7
+"""Of an observation in float32: a few units in the last place."""
 
 
 @cache
@@ -99,15 +100,16 @@ def test_every_integer_of_more_ids_is_the_kernels(name, picoseconds):
     play_beside_the_kernels([name], picoseconds, episodes=16)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("NeRF-intel-npu-4000", "streamed"), ("Swin-tiny-Sliced", "sliced")])
-def test_estimates_are_refused_unless_asked_for(name, reason):
-    with pytest.raises(EnvError, match=f"{reason}.*estimate=True"):
-        steps_params(problem_of(name))
+def test_estimates_are_refused_unless_asked_for():
+    with pytest.raises(EnvError, match=r"streamed.*estimate=True"):
+        steps_params(problem_of("NeRF-intel-npu-4000"))
+    with pytest.raises(EnvError, match="black box"):
+        steps_params(StepsProblem(problem_of("Tiny").task.with_simulator(BuiltinSimulator())))
 
 
 def test_what_jax_does_not_play_is_refused():
     with pytest.raises(EnvError, match="in_place"):
-        steps_params(StepsProblem(resolve_task("MobileNetV2", "nnp-i", in_place=True)))
+        steps_params(StepsProblem(resolve_task("MobileNetV2", "nnp-i", in_place="rows")))
     with pytest.raises(EnvError, match="64 bits"):
         steps_params(problem_of("Tiny"), picoseconds=True)
     with pytest.raises(EnvError, match="finished"):
