@@ -125,7 +125,7 @@ ONLY_IN = {
         "memplace_env.backends.ort.micro_network",
         "memplace_env.backends.ort.micro_op",
     ),
-    "jax": ("memplace_env.program.frontends.stablehlo.parsed_apart",),
+    "jax": ("memplace_env.program.frontends.stablehlo.parsed_apart", "memplace_env.envs.jax"),
     "ray": ("memplace_leaderboard.ray_cluster",),
     "matplotlib": ("memplace_env.report", "memplace_env.envs.malloc_game.viewer"),
     "plotly": ("memplace_leaderboard.page",),

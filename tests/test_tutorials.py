@@ -39,6 +39,7 @@ def test_every_tutorial_has_an_output_or_a_test_of_its_own():
         "vela_budget",
         "mcts",
         "ppo",
+        "ppo_jax",
         "executorch_plan",
     }  # tests/test_learning_examples.py, tests/backends/executorch
     assert {path.stem for path in EXAMPLES.glob("*.py")} == own | set(OUTPUTS)
