@@ -137,7 +137,8 @@ def train(ids, rounds, seeds=1, verbose=False):
     ((order, params),) = stacked([make(problem) for problem in problems])
     start, round_ = trainer(rules, params, SETTINGS[kind], rounds)
     keys = jax.random.split(jax.random.key(0), seeds)
-    now, means, best = jax.jit(jax.vmap(start))(keys), [], [(-np.inf, None)] * len(ids)
+    # One after the other: on a CPU of two cores, `vmap` of the QR decompositions in it has hung.
+    now, means, best = jax.lax.map(start, keys), [], [(-np.inf, None)] * len(ids)
     play, began = jax.jit(jax.vmap(round_, in_axes=(0, 0, None))), time.perf_counter()
     for number in range(rounds):
         now, (mean, most, actions) = play(now, keys, jnp.int32(number))

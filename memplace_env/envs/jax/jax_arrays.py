@@ -1,4 +1,4 @@
-"""What steps and games in JAX share: units of time, programs padded to one size, and the way back to plans."""
+"""Arrays that steps and games in JAX share: units of time, programs padded to one size, and the way back to plans."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MANY = """
 """.split()
 SLOTS = {"ResNet101-edge-tpu": 128}
 LARGEST_ERROR = 5e-7
-"""Of an observation in float32: a few units in the last place."""
+"""Error of an observation in float32: a few units in the last place."""
 HEAD = [
     fields.USE, fields.OP, fields.QUEUE_HEAD, fields.QUEUE_TAIL, fields.FINAL_PS, fields.STALL_PS, fields.TAIL_PS,
     fields.OPEN_PS, fields.ESTIMATE, fields.FAST_PS, fields.BACKING_PS, fields.MASK,

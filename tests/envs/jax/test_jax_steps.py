@@ -30,7 +30,7 @@ MANY = """
     Evoformer-pairs-tpu-v4i NeRF-intel-npu-4000 MobileNetV2 Tiny HiFi-GAN-edge-tpu
 """.split()
 LARGEST_ERROR = 5e-7
-"""Of an observation in float32: a few units in the last place."""
+"""Error of an observation in float32: a few units in the last place."""
 
 
 @cache
