@@ -293,6 +293,7 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
         for copy in (False, True)
     },  # 200,000 at least with the same arrays, and 300,000 in steps; our choice
     "decisions/s in steps": partial(steps_rate, STEPS, **SAME_STEP),
+    "decisions/s in steps, ResNet50": partial(steps_rate, "MemPlaceSteps-ResNet50-v0", **SAME_STEP),
     "decisions/s in steps, many programs": partial(steps_rate, "MemPlaceSteps-Train-v0", 500, **SAME_STEP),
     "decisions/s in steps, synthetic": partial(steps_rate, "MemPlaceSteps-Synthetic-v0", 500, **SAME_STEP),
     "decisions/s of games, one program": partial(steps_rate, GAME, 500, skip_forced=True, **SAME_STEP),

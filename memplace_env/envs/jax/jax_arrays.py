@@ -82,7 +82,8 @@ def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Para
         shape = np.max([leaf.shape for leaf in leaves], axis=0).astype(int)
         rows = np.full((len(leaves), *shape), _FILL.get(path[-1].name, 0), dtype=leaves[0].dtype)
         for index, leaf in enumerate(leaves):
-            rows[(index, *map(slice, leaf.shape))] = leaf
+            where: Any = index, *map(slice, leaf.shape)
+            rows[where] = leaf
         return jnp.asarray(rows)
 
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(one)) for one in params]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from memplace_env.envs.jax.jax_game_observation import drawn, found, observe, shares
-from memplace_env.envs.jax.jax_game_tables import FOR_EVER, NEVER, Blocks, Coming, GameParams, GameState
+from memplace_env.envs.jax.jax_game_tables import FOR_EVER, NEVER, BlockSlots, Coming, GameParams, GameState
 from memplace_env.envs.malloc_game.observation import BINS
 from memplace_env.envs.malloc_game.occupancy import COARSE
 from memplace_env.envs.malloc_game.state import COPY, DROP, LASTING, NO_COPY, PASSING
@@ -26,7 +26,7 @@ def init(key: Array | None, params: GameParams) -> tuple[GameState, Array]:
     empty, none = jnp.zeros(len(params.slots), jnp.int32), jnp.full(len(params.slots), -1, jnp.int32)
     of_write_backs = none, none, empty.astype(time)
     shown = jnp.zeros((len(none), COARSE), jnp.int16)
-    blocks = Blocks(none, params.slots, *(empty,) * 3, *(none,) * 4, empty, *of_write_backs, shown)
+    blocks = BlockSlots(none, params.slots, *(empty,) * 3, *(none,) * 4, empty, *of_write_backs, shown)
     places, past = jnp.zeros(1 + (len(tables.usable) > 0), jnp.int32), jnp.zeros((BINS, 2 * COARSE), jnp.int16)
     times = no_time, no_time, no_time, params.open_ps[0], tables.rest_ps[0], no_time, no_time
     ready = jnp.where(tables.is_result, NEVER, 0).astype(jnp.int32)
@@ -58,7 +58,7 @@ def step(state: GameState, action: Array, params: GameParams) -> tuple[GameState
     return state, observe(state, params), reward, state.use >= params.uses
 
 
-def _ended(blocks: Blocks, which: Array, op: Array) -> Blocks:
+def _ended(blocks: BlockSlots, which: Array, op: Array) -> BlockSlots:
     """End the write-backs of some blocks in `op`; these are protected no longer."""
     committed = jnp.where(which, jnp.maximum(blocks.used, op), blocks.committed)
     return blocks._replace(
@@ -112,7 +112,7 @@ def _played(state: GameState, action: Array, params: GameParams) -> tuple[GameSt
     ready_of = jnp.where(leaves & (state.slot[old] == new), old, jnp.where(going & result & drop, tensor, NEVER))
     ready = jnp.where(places, jnp.maximum(blocks.valid[new], old_end + 1), op + 1)
     nowhere, shown = jnp.int32(-1), shares(offset, offset + size, tables.capacity)
-    fresh = Blocks(
+    fresh = BlockSlots(
         tensor, jnp.bool_(True), offset, offset + size, start, op, op, nowhere, op, valid, nowhere, nowhere,
         jnp.zeros_like(wait), shown,
     )  # fmt: skip
@@ -265,7 +265,9 @@ def _prepared(state: GameState, params: GameParams) -> GameState:
     )
 
 
-def _fit(blocks: Blocks, pending: Array, size: Array, ceiling: Array, since: Array, until: Array, op: Array) -> Array:
+def _fit(
+    blocks: BlockSlots, pending: Array, size: Array, ceiling: Array, since: Array, until: Array, op: Array
+) -> Array:
     """Return the offset of a block that is needed from op `since` on, as `room.fit` does; any if there is no room."""
     waits = pending & (blocks.turn < until)
     after = jnp.maximum(blocks.used, op - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from memplace_env.envs.jax.jax_game_tables import Blocks, GameParams, GameState
+from memplace_env.envs.jax.jax_game_tables import BlockSlots, GameParams, GameState
 from memplace_env.envs.malloc_game.observation import (  # fmt: skip
     AHEAD,
     AHEAD_DISTANCE,
@@ -61,7 +61,7 @@ def _scaled(value: Array, by: Array) -> Array:
     return quotient - (rest < value)
 
 
-def drawn(block: Blocks, now: Array) -> Array:
+def drawn(block: BlockSlots, now: Array) -> Array:
     """Return int16[64, 16], what one block adds to the ring of the coarse profile whose last op is `now`."""
     ops = now - (now - jnp.arange(BINS, dtype=jnp.int32)) % BINS
     shown = (ops >= jnp.maximum(block.start, 0)) & (ops <= block.committed)

@@ -40,8 +40,8 @@ class GameParams(NamedTuple):
     slots: Array
 
 
-class Blocks(NamedTuple):
-    """Blocks in S slots; an empty slot has owner -1. Meaning as in `malloc_game.state.StateLayout`.
+class BlockSlots(NamedTuple):
+    """BlockSlots in S slots; an empty slot has owner -1. Meaning as in `malloc_game.state.StateLayout`.
 
     Attributes:
         owner: the tensor. holds: bool, whether its data is intact.
@@ -91,7 +91,7 @@ class GameState(NamedTuple):
         sent_time, ended_time: of all write-backs begun, and ended.
         slot: int16[K], slot of a tensor's latest block, valid while it is the slot's owner.
         ready: int32[K], op from which a copy may start of a tensor that has no slot, at the earliest.
-        blocks: see `Blocks`.
+        blocks: see `BlockSlots`.
         idle: times[T + 1], port time that no copy has booked in the ops up to each one.
         arrived: times[T + 1], of all write-backs that begin up to each op.
         served: times[T + 1], that pending write-backs would get up to each op.
@@ -118,7 +118,7 @@ class GameState(NamedTuple):
     ended_time: Array
     slot: Array
     ready: Array
-    blocks: Blocks
+    blocks: BlockSlots
     idle: Array
     arrived: Array
     served: Array

@@ -105,7 +105,7 @@ def steps_params(problem: StepsProblem, *, estimate: bool = False, picoseconds: 
     np.add.at(own, (pairs, (entry_op[pairs] == use_op[used, None]).argmax(axis=1)), costs.use_ps[used])
     ports = np.zeros((ops, 2 * LEVELS), dtype=np.int64)
     fastest = np.where(used, tables.fastest[tables.use_entry], BACKING)
-    np.add.at(ports, (use_op, BACKING), costs.use_ps[:, BACKING])
+    np.add.at(ports[:, BACKING], use_op, costs.use_ps[:, BACKING])
     np.add.at(ports, (use_op, LEVELS + fastest), costs.use_ps[uses, fastest])
     none: Any = np.zeros(0, dtype=np.int64)
     names = "decision segment_ptr op_ptr use_ptr use_entry pair_ptr pair first_state"
