@@ -105,6 +105,7 @@ def test_the_learning_lines_of_the_readme_learn():
     assert game.mean > XLA
 
 
+@pytest.mark.slow
 def test_ppo_in_jax_learns_over_seeds_and_programs():
     pytest.importorskip("jax")
     from examples import ppo_jax

@@ -95,6 +95,7 @@ def test_every_integer_is_the_kernels(picoseconds):
         np.testing.assert_allclose(found, 100 * (1 - latency), atol=2e-4)
 
 
+@pytest.mark.slow
 def test_too_few_slots_are_flagged_before_games_differ():
     _, state, _, same = play_beside_the_kernels(["ResNet18-edge-tpu"], False, games=8, slots=6)
     assert (~same).any()
