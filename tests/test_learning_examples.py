@@ -138,3 +138,15 @@ def test_the_learning_lines_of_the_readme_learn():
     assert (one_shot.env_id, game.env_id) == ("MemPlace-ResNet50-v0", "MallocGame-BERT-v0")
     assert one_shot.mean > 1.0  # native's
     assert game.mean > XLA
+
+
+@pytest.mark.slow
+def test_ppo_in_jax_learns_over_seeds_and_programs():
+    pytest.importorskip("jax")
+    from examples import ppo_jax
+
+    ids = ["MemPlaceSteps-ResNet50-v0", "MemPlaceSteps-Tiny-v0"]  # in another order than by size
+    means, speedups = ppo_jax.train(ids, rounds=5, seeds=2)
+    assert means.shape == (5, 2, 2)
+    assert (means[-1] > means[0]).all()
+    assert all(speedup > mean for speedup, mean in zip(speedups, means[-1].mean(0), strict=True))

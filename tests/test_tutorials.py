@@ -41,6 +41,7 @@ def test_every_tutorial_has_an_output_or_a_test_of_its_own():
         "ppo",
         "graph_policy",
         "policy_to_row",
+        "ppo_jax",
         "executorch_plan",
         "own_network",
     }  # tests/test_learning_examples.py, tests/backends/executorch, tests/agents/test_egrl.py
