@@ -19,18 +19,14 @@ def animation(name: str) -> bytes:
     formulation = Formulation(name)
     env: Any = gym.make(formulation.traits.env_id("Tiny"), render_mode="rgb_array").unwrapped
     plan = Exact().solve(formulation.base.traits.env_id("Tiny")).plan
+    actions = PlanFollower(env, plan).episode(seed=0).actions
     env.reset()
     frames = [env.render()]
-    for action in PlanFollower(env, plan).episode(seed=0).actions:
-        frames.append((env.step(action), env.render())[1]) if len(frames) > 1 else frames.append(_first(env, action))
+    for action in actions:
+        env.step(action)
+        frames.append(env.render())
     shown = [Image.fromarray(frame).resize((720, 480)).quantize(64) for frame in frames]
     out = BytesIO()
     shown[0].save(out, "GIF", save_all=True, append_images=shown[1:], duration=MILLISECONDS, loop=0, optimize=True)
     return out.getvalue()
 
-
-def _first(env: Any, action: Any) -> Any:
-    """Begin anew, as the follower has played the episode to its end, and show the first step."""
-    env.reset()
-    env.step(action)
-    return env.render()

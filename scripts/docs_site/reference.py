@@ -48,7 +48,8 @@ def environment_page(name: str) -> str:
         markdown_of(spec.__doc__),
         f"## An episode\n\n![{prefix}-Tiny-v0, played as the exact agent's plan says](../pictures/{name}.gif)",
         f"## The flat observation, number by number\n\n{markdown_of(flat.__doc__)}",
-        f"## Returns\n\nReturns of the default reward; `memplace_env.best_known` gives them.\n\n{markdown_table(head, rows)}",
+        "## Returns\n\nReturns of the default reward; `memplace_env.best_known` gives them.",
+        markdown_table(head, rows),
     ]
     return "\n\n".join(parts) + "\n"
 

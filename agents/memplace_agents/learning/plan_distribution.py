@@ -86,10 +86,10 @@ class PlanDistribution:
         self.settings, self._decisions = settings, decisions
         self.logits = np.where(decisions.legal, 0.0, -np.inf)
         self.logits[:, 0] += settings.lean
-        roles = 0 if decisions.alike is None else decisions.alike.max(initial=-1) + 1
-        self.role_logits = np.zeros((roles, self.logits.shape[1]))
+        alike = np.zeros(0, dtype=np.int64) if decisions.alike is None else decisions.alike
+        self.role_logits = np.zeros((alike.max(initial=-1) + 1, self.logits.shape[1]))
         self._own, self._shared = _Adam(self.logits), _Adam(self.role_logits)
-        self._twins = np.zeros(0, dtype=np.int64) if not roles else (np.bincount(decisions.alike) > 1)[decisions.alike]
+        self._twins = (np.bincount(alike) > 1)[alike]
         self._start: Ints | None = None
 
     def start_from(self, levels: Ints) -> None:
