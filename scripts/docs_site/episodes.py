@@ -29,4 +29,3 @@ def animation(name: str) -> bytes:
     out = BytesIO()
     shown[0].save(out, "GIF", save_all=True, append_images=shown[1:], duration=MILLISECONDS, loop=0, optimize=True)
     return out.getvalue()
-
