@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from memplace_agents.learning.plan_distribution import DistributionSettings, PlanDistribution
@@ -9,7 +12,10 @@ from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
 
-GAMES = DistributionSettings(least_samples=16, growth=1.0, lean=0.0, together=0.8)
+if TYPE_CHECKING:
+    from memplace_agents.learning.flat_policy import FlatPolicy
+
+GAMES = DistributionSettings(least_samples=16, lean=0.0, together=0.8)
 """Settings in mallocGame, where no action is the fastest by itself.
 
 The rate is from trials on the games LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train and GPT2-train, and on
@@ -27,13 +33,23 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
 
     Args:
         settings: every constant; None for those of the formulation.
+        policy: a policy of `PlanGradient` from other programs, or a file of one; the first logits are its
+            log-probabilities. It needs PyTorch.
 
     Raises:
-        AgentError: if a setting is out of range.
+        AgentError: if a setting is out of range, or the policy cannot be read.
     """
 
-    def __init__(self, settings: DistributionSettings | None = None) -> None:
+    def __init__(
+        self, settings: DistributionSettings | None = None, *, policy: FlatPolicy | str | Path | None = None
+    ) -> None:
         self.settings = settings
+        if isinstance(policy, str | Path):
+            from memplace_agents.learning.flat_policy import FlatPolicy
+            from memplace_agents.learning.policy_file import load_policy
+
+            policy = load_policy(Path(policy), FlatPolicy)
+        self.policy = policy
 
     def run(self, evaluator: OneShotEvaluator | GameEvaluator, seed: int) -> None:
         """Sample rounds of plans and learn from them until the budget is spent."""
@@ -41,6 +57,10 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
         settings = self.settings or (GAMES if isinstance(evaluator, GameEvaluator) else DistributionSettings())
         program.begin()
         distribution = PlanDistribution(settings, program.decisions)
+        if self.policy is not None:
+            from memplace_agents.learning.entry_features import prior_of
+
+            distribution.prefer(prior_of(self.policy, program))
         if len(program.best):
             distribution.start_from(program.best[0])
         while not program.done:

@@ -6,16 +6,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from memplace_agents import BestRule, PlanGradient, make_agent
+from memplace_agents import BestRule, CrossEntropy, PlanGradient, cross_entropy, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.learning import safe_files
-from memplace_agents.learning.entry_features import entry_decisions
+from memplace_agents.learning.entry_features import MOST_NATS, entry_decisions, prior_of
 from memplace_agents.learning.flat_policy import FlatPolicy
-from memplace_agents.learning.policy_file import save_policy
+from memplace_agents.learning.plan_distribution import PlanDistribution
+from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.rule_agents import GreedyPlayer
 from memplace_agents.search import factored_programs as programs
 from memplace_agents.search.cheap_plans import cheap_plans
-from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator, evaluator_for
 from memplace_agents.search.factored_programs import program_of
 from memplace_agents.search.preferences import by_role, finished
 from memplace_env._lib.errors import AgentError, EnvError
@@ -133,3 +134,27 @@ def test_other_environments_are_refused():
         PlanGradient().solve(gym.make("MallocGame-Synthetic-v0"))
     with pytest.raises(EnvError, match="formulation"):
         PlanGradient().solve(gym.make("CartPole-v1"))
+
+
+def test_a_policy_is_a_prior_of_the_cross_entropy_method(tmp_path, monkeypatch):
+    """The first logits are its log-probabilities, 3 nats at most apart; one of another formulation is refused."""
+
+    class Seen(PlanDistribution):
+        def start_from(self, levels):
+            seen.append(self.logits.copy())
+
+    monkeypatch.setattr(cross_entropy, "PlanDistribution", Seen)
+    small(out=tmp_path).solve(env_of("one-shot"), budget=60)
+    policy, seen, env = load_policy(tmp_path / POLICY, FlatPolicy), [], env_of("one-shot", seed=5)
+    policy.layers[-1].bias.data[1] = 9.0
+    save_policy(tmp_path / POLICY, policy)
+    for given in (policy, tmp_path / POLICY, None):
+        CrossEntropy(policy=given).solve(env, budget=40)
+    prior = prior_of(policy, program_of(OneShotEvaluator(env, budget=1)))
+    assert (seen[0] == seen[1]).all()
+    assert (seen[0] == seen[2] + prior).all()
+    assert prior.min() == -MOST_NATS
+    assert (np.exp(prior).max(1) <= 1).all()
+    assert (np.exp(prior).max(1) >= 1 / prior.shape[1]).all()
+    with pytest.raises(AgentError, match="trained in this formulation"):
+        CrossEntropy(policy=policy).solve(env_of("game"), budget=60)

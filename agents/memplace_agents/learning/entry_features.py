@@ -7,14 +7,19 @@ import torch
 from numpy.typing import NDArray
 
 from memplace_agents.learning.factored_learner import EntryDecisions
+from memplace_agents.learning.flat_policy import FlatPolicy, check_numbers, masked_log_softmax
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.factored_programs import FactoredProgram
 from memplace_agents.search.preferences import finished
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import node_features
+
+MOST_NATS = 3.0
+"""Most by which a prior makes a level less likely; our choice."""
 
 
 def entry_decisions(program: FactoredProgram) -> EntryDecisions:
@@ -22,6 +27,35 @@ def entry_decisions(program: FactoredProgram) -> EntryDecisions:
     problem, (legal, alike) = program.evaluator.env.problem, program.decisions
     shared = None if isinstance(problem, OneShotProblem) else alike
     return EntryDecisions(torch.from_numpy(features_of(problem)), torch.from_numpy(legal), shared)
+
+
+def check_fits(policy: FlatPolicy, decisions: EntryDecisions) -> None:
+    """Check that a policy is for decisions like these.
+
+    Raises:
+        AgentError: if it is not.
+    """
+    options, (inputs, actions) = policy.options, (decisions.inputs, decisions.actions)
+    if (options["inputs"], options["actions"]) != (inputs, actions):
+        raise AgentError(
+            f"The policy has {options['inputs']} inputs and {options['actions']} actions, where {inputs} and "
+            f"{actions} are needed; pass one that was trained in this formulation, with as many memory levels."
+        )
+
+
+@torch.no_grad()
+def prior_of(policy: FlatPolicy, program: FactoredProgram) -> NDArray[np.float64]:
+    """Return float64[M, L], a policy's log-probabilities of the decisions of a program, -3 at least.
+
+    Raises:
+        AgentError: if the policy does not fit, or computes no numbers.
+    """
+    decisions = entry_decisions(program)
+    check_fits(policy, decisions)
+    log_policy = masked_log_softmax(policy(decisions.features), decisions.legal)
+    check_numbers(log_policy, policy, program.evaluator.env.program.name)
+    prior: NDArray[np.float64] = log_policy.clamp(min=-MOST_NATS).double().numpy()
+    return prior
 
 
 def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ ENTROPY = 0.1
 """Weight of the entropy, in nats a decision; falls to 0 with the fraction of the budget that is left.
 Our choice, as all that follow."""
 TOGETHER = 0.5
-"""`DistributionSettings.together`; falls like the entropy."""
+"""`DistributionSettings.together` of maps, and of long runs of games; falls like the entropy."""
 BEST = 0.2
 """Fraction of a round that gets credit."""
 IMITATION = 0.2
@@ -41,7 +41,8 @@ class DistributionSettings:
         table_rate: Adam's learning rate of the logits.
         lean: logit of the first level, the fastest, over the others before learning.
         start: the same of what the best plan decides that is known without a search.
-        together: fraction of a round in which decisions that are alike share the number that draws them, at first.
+        together: fraction of a round in which decisions that are alike share the number that draws them, at first;
+            falls to `TOGETHER` in longer runs.
 
     Raises:
         AgentError: if a setting is out of range; it names the field.
@@ -62,7 +63,10 @@ class DistributionSettings:
         """Return the settings for so many plans: longer runs learn more slowly, and trust their start less."""
         samples = min(max(int(self.growth * budget**0.5), self.least_samples), self.samples)
         slow = min(max(FEW_ROUNDS * samples / max(budget, 1), SLOWEST), 1.0) ** SLOWER
-        return replace(self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow)
+        together = max(self.together * slow, min(self.together, TOGETHER))
+        return replace(
+            self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow, together=together
+        )
 
 
 class PlanDistribution:
@@ -87,10 +91,15 @@ class PlanDistribution:
         self.logits = np.where(decisions.legal, 0.0, -np.inf)
         self.logits[:, 0] += settings.lean
         alike = np.zeros(0, dtype=np.int64) if decisions.alike is None else decisions.alike
-        self.role_logits = np.zeros((alike.max(initial=-1) + 1, self.logits.shape[1]))
+        members = np.bincount(alike)
+        self.role_logits = np.zeros((len(members), self.logits.shape[1]))
         self._own, self._shared = _Adam(self.logits), _Adam(self.role_logits)
-        self._twins = (np.bincount(alike) > 1)[alike]
+        self._twins = members[alike] > 1
         self._start: Ints | None = None
+
+    def prefer(self, log_policy: NDArray[np.float64]) -> None:
+        """Add what another distribution says, log-probabilities float64[M, L]."""
+        self.logits += log_policy
 
     def start_from(self, levels: Ints) -> None:
         """Make levels int64[M] likelier, by the `start` of the settings of the time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memplace_agents.learning.entry_features import entry_decisions
+from memplace_agents.learning.entry_features import check_fits, entry_decisions
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
@@ -51,12 +51,7 @@ class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
             )
         programs = [program_of(evaluator) for evaluator in evaluators]
         decisions = [entry_decisions(program) for program in programs]
-        inputs, actions = decisions[0].inputs, decisions[0].actions
-        options = {} if self.policy is None else self.policy.options
-        if options and (options["inputs"], options["actions"]) != (inputs, actions):
-            raise AgentError(
-                f"The policy has {options['inputs']} inputs and {options['actions']} actions, where {inputs} and "
-                f"{actions} are needed; pass one that was trained in this formulation, with as many memory levels."
-            )
+        if self.policy is not None:
+            check_fits(self.policy, decisions[0])
         settings = self.config.games if games else self.config.one_shot
         return FactoredRun(settings, programs, decisions, self.policy, seed)

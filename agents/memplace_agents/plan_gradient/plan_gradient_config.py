@@ -17,7 +17,7 @@ class PlanGradientConfig:
     """
 
     one_shot: FactoredSettings = field(default_factory=FactoredSettings)
-    games: FactoredSettings = field(default_factory=lambda: FactoredSettings(least_samples=32, growth=1.0, lean=0.0))
+    games: FactoredSettings = field(default_factory=lambda: FactoredSettings(least_samples=32, growth=0.8, lean=0.0))
 
 
 CONFIGS = {"default": PlanGradientConfig()}
