@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,10 +72,10 @@ def dataset(
     folder = out or Path("out") / slug(f"dataset-{env_id}-{spec.name}")
     check_folder(folder)
     check_free(folder, force)
-    written = _Written()
+    written = Written()
     with alone(folder), reporting(lambda: "nothing was written"):
-        solutions = _solved(spec.make(), searched, Limits(budget, seed, time_limit), searches)
-        stream = _recorded(env, solutions, episodes, epsilon, seed, written)
+        solutions = solved(spec.make(), searched, Limits(budget, seed, time_limit), searches)
+        stream = written.counted(_recorded(env, solutions, episodes, epsilon, seed))
         dataset_id = write_minari(folder, env, stream, spec.name, replace=force)
     plans = [
         {"seed": solution.seed, "latency_s": solution.report.latency_s, "return": value}
@@ -90,16 +90,19 @@ def dataset(
     stdout().print(f"Written: {folder / DATA} ({dataset_id})", markup=False, soft_wrap=True)
 
 
-class _Written:
+class Written:
     """Returns and steps of the episodes so far."""
 
     def __init__(self) -> None:
         self.returns: list[float] = []
         self.steps = 0
 
-    def add(self, episode: PlanEpisode) -> None:
-        self.returns.append(sum(episode.rewards))
-        self.steps += len(episode.rewards)
+    def counted(self, episodes: Iterable[PlanEpisode]) -> Iterator[PlanEpisode]:
+        """Yield the episodes, each counted."""
+        for episode in episodes:
+            self.returns.append(sum(episode.rewards))
+            self.steps += len(episode.rewards)
+            yield episode
 
     def to_json(self) -> dict[str, Any]:
         returns, count = self.returns, len(self.returns)
@@ -119,7 +122,7 @@ def _searched(env: Env) -> Env:
     return OneShotEnv(env.task) if env.formulation is Formulation.STEPS else env
 
 
-def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[Solution]:
+def solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[Solution]:
     """Return the solutions of searches with different seeds.
 
     Raises:
@@ -136,9 +139,7 @@ def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[
     return solutions
 
 
-def _recorded(
-    env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int, written: _Written
-) -> Iterator[PlanEpisode]:
+def _recorded(env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int) -> Iterator[PlanEpisode]:
     """Yield episodes, of each solution's plan in turn, behind a progress bar."""
     from memplace_env.cli.agent_run import new_bar
     from memplace_env.envs.datasets import PlanFollower
@@ -148,7 +149,5 @@ def _recorded(
         line = bar.add_task("episodes", total=count)
         for number in range(count):
             follower = followers[number % len(followers)]
-            episode = follower.episode(seed + number, epsilon if number >= len(followers) else 0.0)
-            written.add(episode)
+            yield follower.episode(seed + number, epsilon if number >= len(followers) else 0.0)
             bar.advance(line)
-            yield episode

@@ -15,6 +15,8 @@ from memplace_env.envs.datasets.plan_episodes import Followed, PlanEpisode
 
 DATA: Final = "data"
 """Folder within a dataset's folder that holds the data, as Minari wants it."""
+_FILE: Final = "main_data.hdf5"
+"""Minari's name of the file in it that holds the episodes."""
 
 
 def check_minari() -> None:
@@ -33,9 +35,15 @@ def check_minari() -> None:
 
 
 def write_minari(
-    folder: Path, env: Followed, episodes: Iterable[PlanEpisode], agent: str, replace: bool = False
+    folder: Path,
+    env: Followed,
+    episodes: Iterable[PlanEpisode],
+    agent: str,
+    replace: bool = False,
+    grade: str = "",
+    best: float | None = None,
 ) -> str:
-    """Write a dataset into `folder / "data"`, all of it or nothing.
+    """Write a dataset into `folder / "data"`, compressed, all of it or nothing.
 
     `minari.MinariDataset(folder / "data")` reads it; `minari.load_dataset(id)` does if the folder is where Minari keeps
     that id.
@@ -46,9 +54,11 @@ def write_minari(
         episodes: the episodes, written one by one.
         agent: name of the agent whose plans they follow.
         replace: whether to replace a dataset that is there.
+        grade: stands in the dataset's id in the place of the agent.
+        best: the return that counts as 1 for `minari.get_normalized_score`; 0 counts as 0.
 
     Returns:
-        the dataset's id, `memplace/<environment>/<agent>-v0`.
+        the dataset's id, `memplace/<environment>/<agent or grade>-v0`.
 
     Raises:
         EnvError: if Minari is not installed, observations are not flat, or a dataset is there that shall not be
@@ -63,7 +73,7 @@ def write_minari(
     check_free(folder, replace)
     folder = folder.absolute()  # Minari counts the bytes of a relative folder in the wrong place
     assert env.spec is not None
-    dataset_id = f"memplace/{env.spec.name}/{agent}-v0"
+    dataset_id = f"memplace/{env.spec.name}/{grade or agent}-v0"
     new, old = folder / f".{DATA}.new", folder / f".{DATA}.old.new"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(new, ignore_errors=True)
@@ -80,7 +90,11 @@ def write_minari(
                 "requirements": [f"memplace=={__version__}"],
             }
         )
+        if best is not None:
+            storage.update_metadata({"ref_min_score": 0.0, "ref_max_score": best})
         storage.update_episodes(_buffers(episodes))
+        _compress(new / _FILE)
+        storage.update_metadata({"dataset_size": storage.get_size()})
         if (folder / DATA).exists():
             (folder / DATA).rename(old)
         new.rename(folder / DATA)
@@ -105,6 +119,35 @@ def check_free(folder: Path, replace: bool) -> None:
         raise EnvError(f"{data} exists and holds no dataset; pass another folder.")
     if not replace:
         raise EnvError(f"{data} holds a dataset already; pass another --out, or --force to replace it.")
+
+
+def _compress(path: Path) -> None:
+    """Write a file of episodes anew, with the same contents, compressed.
+
+    A chunk is a whole array, as neighbouring observations repeat most numbers. Groups have the form of HDF5 1.10, which
+    takes less room than the older default.
+    """
+    import h5py
+
+    whole = path.with_suffix(".whole")
+    path.rename(whole)
+    with h5py.File(whole) as old, h5py.File(path, "w", track_order=True, libver="v110") as new:
+
+        def copy(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                new.create_dataset(
+                    name,
+                    data=item[()],
+                    chunks=item.shape,
+                    maxshape=item.maxshape,
+                    compression="gzip",
+                    compression_opts=9,
+                )
+            else:
+                new.create_group(name).attrs.update(item.attrs)
+
+        old.visititems(copy)
+    whole.unlink()
 
 
 def _buffers(episodes: Iterable[PlanEpisode]) -> Iterator[Any]:
