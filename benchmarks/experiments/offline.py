@@ -33,19 +33,15 @@ SEEDS: Final = 5
 UPDATES, BATCH, HIDDEN, RATE = 1_000, 128, 128, 1e-3
 FOLLOW, CONSERVATIVE = 0.02, 1.0
 CLONING, CQL = "BC", "CQL"
-MEAN: Final = "mean, lowest and highest seed"
 
 
 class Data(NamedTuple):
-    """The n decisions of all episodes of a grade of a game, and their mean score.
+    """A game and the n decisions of one of its grades: observations before and after, actions, rewards, the last ones.
 
-    Attributes:
-        seen, after: float32[n, 546], observations before and after each decision.
-        actions: int64[n].
-        rewards, last: float32[n]; 100 is the best known plan's return; 1 for the last decision of an episode.
-        score: mean score of the episodes.
+    Rewards are such that the best known plan returns 100; `score` is the mean of the episodes.
     """
 
+    env: Any
     seen: Tensor
     after: Tensor
     actions: Tensor
@@ -55,32 +51,19 @@ class Data(NamedTuple):
 
 
 @cache
-def game_of(env_id: str) -> Any:
-    """Return the game."""
-    return gym.make(env_id, observation="flat", skip_forced=True).unwrapped
-
-
-@cache
-def plan_of(env_id: str, agent: str) -> Any:
-    """Return an agent's plan of a game."""
-    return make_agent(agent).solve(game_of(env_id)).plan
-
-
-@cache
 def data_of(env_id: str, grade: str) -> Data:
     """Return the data of a grade."""
-    env, (agent, epsilon) = game_of(env_id), GRADES[grade]
-    episodes = list(graded_episodes(env, plan_of(env_id, agent), epsilon))
+    env: Any = gym.make(env_id, observation="flat", skip_forced=True).unwrapped
+    agents, epsilon = GRADES[grade]
+    plans: list[Any] = [make_agent(agent).solve(env, budget=4000, seed=0).plan for agent in agents]
+    episodes = list(graded_episodes(env, plans, epsilon))
+    seen = [torch.from_numpy(np.stack([*episode.observations])) for episode in episodes]
     rewards = np.concatenate([episode.rewards for episode in episodes]) / best_return(env)
-    last = np.concatenate([np.arange(len(one.rewards)) == len(one.rewards) - 1 for one in episodes])
-    return Data(
-        torch.from_numpy(np.concatenate([episode.observations[:-1] for episode in episodes])),
-        torch.from_numpy(np.concatenate([episode.observations[1:] for episode in episodes])),
-        torch.from_numpy(np.concatenate([episode.actions for episode in episodes])),
-        torch.from_numpy(100 * rewards).float(),
-        torch.from_numpy(last).float(),
-        float(rewards.sum()) / len(episodes),
-    )
+    last = [step == len(episode.rewards) - 1 for episode in episodes for step in range(len(episode.rewards))]
+    actions = torch.tensor([action for episode in episodes for action in episode.actions])
+    before, after = torch.cat([one[:-1] for one in seen]), torch.cat([one[1:] for one in seen])
+    score, scaled = float(rewards.sum()) / len(episodes), torch.from_numpy(100 * rewards).float()
+    return Data(env, before, after, actions, scaled, torch.tensor(last), score)
 
 
 def settings(records: Records = ()) -> list[Record]:
@@ -93,30 +76,26 @@ def measure(run: Record) -> Record:
     """Return a run's setting with its score, the mean score of the data, and its processor time."""
     torch.set_num_threads(1)
     data, began = data_of(run["id"], run["grade"]), time.process_time()
-    network = trained(data, run["learner"], run["seed"])
-    score = play(game_of(run["id"]), network)
+    score = play(data.env, trained(data, run["learner"], run["seed"]))
     return {**run, "data": data.score, "score": score, "took_s": time.process_time() - began}
 
 
 def trained(data: Data, learner: str, seed: int) -> nn.Module:
     """Return a network of logits, or of values, of the actions."""
     torch.manual_seed(seed)
-    inputs = data.seen.shape[1]
-    network = nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 3))
+    network = nn.Sequential(nn.Linear(data.seen.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 3))
     target, optimizer = copy.deepcopy(network), torch.optim.Adam(network.parameters(), RATE)
     for _ in range(UPDATES):
         rows = torch.randint(len(data.actions), (BATCH,))
         seen, actions = data.seen[rows], data.actions[rows, None]
         values = network(seen)
-        imitated = -masked(values, seen).log_softmax(1).gather(1, actions).mean()
-        if learner == CLONING:
-            loss = imitated
-        else:
+        loss = -masked(values, seen).log_softmax(1).gather(1, actions).mean()
+        if learner == CQL:
             with torch.no_grad():
-                after, going = data.after[rows], 1 - data.last[rows]
-                best = masked(network(after), after).argmax(1, keepdim=True)
-                goal = data.rewards[rows] + going * target(after).gather(1, best)[:, 0]
-            loss = mse_loss(values.gather(1, actions)[:, 0], goal) + CONSERVATIVE * imitated
+                best = masked(network(data.after[rows]), data.after[rows]).argmax(1, keepdim=True)
+                ahead = target(data.after[rows]).gather(1, best)[:, 0]
+                goal = data.rewards[rows] + ~data.last[rows] * ahead
+            loss = mse_loss(values.gather(1, actions)[:, 0], goal) + CONSERVATIVE * loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -135,28 +114,23 @@ def play(env: Any, network: nn.Module) -> float:
     """Return the score of a game by the best legal actions."""
     (seen, _), earned, over = env.reset(), 0.0, False
     while not over:
-        with torch.no_grad():
-            row = torch.from_numpy(seen)[None]
-            action = int(masked(network(row), row).argmax())
-        seen, reward, over, _, _ = env.step(action)
+        row = torch.from_numpy(seen)[None]
+        seen, reward, over, _, _ = env.step(int(masked(network(row), row).argmax()))
         earned += reward
     return earned / best_return(env)
 
 
 def rows(records: Records) -> Rows:
-    """Return a row for each game, the mean of the seeds, and one for the mean of the games, with that of each seed."""
-    titles, lines = ["game"], {env_id: [f"`{env_id}`"] for env_id in [*OFFLINE, MEAN]}
-    lines[MEAN] = [MEAN]
+    """Return a row for each game, the mean of the seeds, and one for the mean of the games, with lowest and highest."""
+    titles, cells = ["game"], [[f"`{env_id}`" for env_id in OFFLINE] + ["mean [lowest, highest seed]"]]
     for place, (grade, learner) in enumerate(product(GRADES, ("", CLONING, CQL))):
-        titles.append((learner or grade) + " " * place)
         chosen = [run for run in records if run["grade"] == grade and run["learner"] == (learner or CLONING)]
-        field = "score" if learner else "data"
-        scores = np.array([[run[field] for run in chosen if run["id"] == env_id] for env_id in OFFLINE])
-        for env_id, values in zip(OFFLINE, scores, strict=True):
-            lines[env_id].append(f"{values.mean():.2f}")
-        each = scores.mean(axis=0)
-        lines[MEAN].append(f"{each.mean():.2f}" + (f" [{each.min():.2f}, {each.max():.2f}]" if learner else ""))
-    return as_rows(titles, lines.values())
+        games = [[run["score" if learner else "data"] for run in chosen if run["id"] == env_id] for env_id in OFFLINE]
+        scores, each = np.array(games), np.mean(games, axis=0)
+        spread = f" [{each.min():.2f}, {each.max():.2f}]" if learner else ""
+        titles.append((learner or grade) + " " * place)
+        cells.append([*(f"{score:.2f}" for score in scores.mean(axis=1)), f"{each.mean():.2f}{spread}"])
+    return as_rows(titles, zip(*cells, strict=True))
 
 
 EXPERIMENTS = [

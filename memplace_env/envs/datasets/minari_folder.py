@@ -15,8 +15,6 @@ from memplace_env.envs.datasets.plan_episodes import Followed, PlanEpisode
 
 DATA: Final = "data"
 """Folder within a dataset's folder that holds the data, as Minari wants it."""
-_FILE: Final = "main_data.hdf5"
-"""Minari's name of the file in it that holds the episodes."""
 
 
 def check_minari() -> None:
@@ -93,7 +91,7 @@ def write_minari(
         if best is not None:
             storage.update_metadata({"ref_min_score": 0.0, "ref_max_score": best})
         storage.update_episodes(_buffers(episodes))
-        _compress(new / _FILE)
+        _compress(new / "main_data.hdf5")
         storage.update_metadata({"dataset_size": storage.get_size()})
         if (folder / DATA).exists():
             (folder / DATA).rename(old)
@@ -122,29 +120,19 @@ def check_free(folder: Path, replace: bool) -> None:
 
 
 def _compress(path: Path) -> None:
-    """Write a file of episodes anew, with the same contents, compressed.
-
-    A chunk is a whole array, as neighbouring observations repeat most numbers. Groups have the form of HDF5 1.10, which
-    takes less room than the older default.
-    """
+    """Write a file of episodes anew, compressed: a chunk is a whole array, as neighbouring observations are alike."""
     import h5py
 
     whole = path.with_suffix(".whole")
     path.rename(whole)
-    with h5py.File(whole) as old, h5py.File(path, "w", track_order=True, libver="v110") as new:
+    with h5py.File(whole) as old, h5py.File(path, "w", track_order=True, libver="v110") as new:  # small heads
 
         def copy(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                new.create_dataset(
-                    name,
-                    data=item[()],
-                    chunks=item.shape,
-                    maxshape=item.maxshape,
-                    compression="gzip",
-                    compression_opts=9,
-                )
-            else:
+            if isinstance(item, h5py.Group):
                 new.create_group(name).attrs.update(item.attrs)
+            else:
+                form = {"chunks": item.shape, "maxshape": item.maxshape, "compression": "gzip", "compression_opts": 9}
+                new.create_dataset(name, data=item[()], **form)
 
         old.visititems(copy)
     whole.unlink()
