@@ -57,8 +57,8 @@ def offline_suite(
                 dataset_id = write_minari(place, env, stream, by, force, grade, best)
                 score = sum(written.returns) / episodes / best
                 size = sum(path.stat().st_size for path in (place / DATA).iterdir())
-                row = {"id": env_id, "grade": grade, "dataset_id": dataset_id, "data": str(place / DATA)}
-                rows.append(row | {"episodes": episodes, "steps": written.steps, "score": score, "bytes": size})
+                head = {"id": env_id, "grade": grade, "dataset_id": dataset_id, "data": str(place / DATA)}
+                rows.append(head | {"episodes": episodes, "steps": written.steps, "score": score, "bytes": size})
     if json:
         print_json(rows)
         return

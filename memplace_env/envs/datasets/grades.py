@@ -31,9 +31,9 @@ GRADES: Final = {
     "rule": (("best-rule",), 0.02),
     "expert": (("exact", "game-local-search"), 0.02),
 }
-"""By the name of a grade its agents, of whose plans the one whose game returns most is followed, and the chance of a
-random decision, which the first episode has none of unless all are random. A game cannot always follow an exact plan
-closely, so the expert has an agent of games, too."""
+"""Grades by name: agents, of whose plans the one whose game returns most is followed, and the chance of a random
+decision, which the first episode has none of unless all are random. A game cannot always follow an exact plan closely,
+so the expert has an agent of games, too."""
 
 
 def graded_episodes(
