@@ -31,7 +31,6 @@ from memplace_env.cli import (
     export,
     inspect_command,
     lists,
-    offline_suite,
     pack,
     plan_commands,
     play,
@@ -166,7 +165,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
         dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert; then "
         'in Python: minari.MinariDataset("out/bert/data")',
-        offline_suite.offline_suite: "memplace offline-suite --out out/offline",
+        dataset.offline_suite: "memplace offline-suite --out out/offline",
     },
     "Install": {
         warm_up.warm_up: "memplace warm-up",
