@@ -26,7 +26,8 @@ from torch.nn.functional import mse_loss
 from benchmarks.harness import Experiment, Records, Rows, as_rows, heads, table
 from benchmarks.ledger import Record
 from memplace_agents import make_agent
-from memplace_env.envs.datasets.grades import GRADES, OFFLINE, best_return, graded_episodes
+from memplace_env.envs.datasets.grades import GRADES, OFFLINE, graded_episodes
+from memplace_env.envs.known_returns import best_known
 from memplace_env.envs.malloc_game import MallocGameEnv
 
 SEEDS: Final = 5
@@ -58,7 +59,7 @@ def data_of(env_id: str, grade: str) -> Data:
     plans: list[Any] = [make_agent(agent).solve(env, budget=4000, seed=0).plan for agent in agents]
     episodes = list(graded_episodes(env, plans, epsilon))
     seen = [torch.from_numpy(np.stack([*episode.observations])) for episode in episodes]
-    rewards = np.concatenate([episode.rewards for episode in episodes]) / best_return(env)
+    rewards = np.concatenate([episode.rewards for episode in episodes]) / best_known(env.spec.id).best_return
     last = [step == len(episode.rewards) - 1 for episode in episodes for step in range(len(episode.rewards))]
     actions = torch.tensor([action for episode in episodes for action in episode.actions])
     before, after = torch.cat([one[:-1] for one in seen]), torch.cat([one[1:] for one in seen])
@@ -117,7 +118,7 @@ def play(env: Any, network: nn.Module) -> float:
         row = torch.from_numpy(seen)[None]
         seen, reward, over, _, _ = env.step(int(masked(network(row), row).argmax()))
         earned += reward
-    return earned / best_return(env)
+    return earned / best_known(env.spec.id).best_return
 
 
 def rows(records: Records) -> Rows:

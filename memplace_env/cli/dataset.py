@@ -110,8 +110,9 @@ def offline_suite(
     from memplace_env.cli.agent_run import Limits
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.model_flags import make_registered
-    from memplace_env.envs.datasets.grades import GRADES, OFFLINE, best_return, graded_episodes
+    from memplace_env.envs.datasets.grades import GRADES, OFFLINE, graded_episodes
     from memplace_env.envs.datasets.minari_folder import DATA, check_free, check_minari, write_minari
+    from memplace_env.envs.known_returns import best_known
     from memplace_env.report.tables import add_row, new_table
 
     check_minari()
@@ -126,7 +127,7 @@ def offline_suite(
             env: Any = make_registered(env_id, observation="flat", skip_forced=True)
             specs = [choose_agent(env.formulation, name) for name in names]
             plans: dict[str, Any] = {spec.name: _solved(spec.make(), env, Limits(4000, 0), 1)[0].plan for spec in specs}
-            best = best_return(env)
+            best = best_known(env_id).best_return
             for grade, (agents, epsilon) in GRADES.items():
                 written, place, by = _Written(), folder / env_id / grade, " or ".join(agents)
                 stream = written.counted(graded_episodes(env, [plans[name] for name in agents], epsilon, episodes))

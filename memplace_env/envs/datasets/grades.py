@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from memplace_env._lib.errors import EnvError
-from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
 from memplace_env.envs.datasets.plan_episodes import PlanEpisode, PlanFollower
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -48,16 +45,3 @@ def graded_episodes(
     follower = max(followers, key=lambda one: sum(one.episode(0).rewards))
     for seed in range(count):
         yield follower.episode(seed, epsilon if seed or epsilon == 1 else 0.0)
-
-
-def best_return(env: MallocGameEnv) -> float:
-    """Return the return of the best known plan, which a score is relative to.
-
-    A score is a return divided by it: 0 is everything in the backing memory, and 1 the best known plan.
-
-    Raises:
-        EnvError: if no best plan is kept of the environment.
-    """
-    if env.spec is None or env.spec.id not in best_known():
-        raise EnvError("Best known plans are kept for registered ids; make the environment by its id.")
-    return env.return_of(best_known()[env.spec.id].best_ps * PS, env.problem, env.scale)
