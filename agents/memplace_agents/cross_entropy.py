@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from memplace_agents.learning.plan_distribution import DistributionSettings, Pla
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
-
-if TYPE_CHECKING:
-    from memplace_agents.learning.flat_policy import FlatPolicy
 
 GAMES = DistributionSettings(least_samples=16, lean=0.0, together=0.8)
 """Settings in mallocGame, where no action is the fastest by itself.
@@ -33,23 +29,15 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
 
     Args:
         settings: every constant; None for those of the formulation.
-        policy: a policy of `PlanGradient` from other programs, or a file of one; the first logits are its
-            log-probabilities. It needs PyTorch.
+        policy: a `FlatPolicy` of `PlanGradient` from other programs, or a file of one; the first logits are its
+            log-probabilities. It needs PyTorch; one that does not fit is an `AgentError` of `solve`.
 
     Raises:
-        AgentError: if a setting is out of range, or the policy cannot be read.
+        AgentError: if a setting is out of range.
     """
 
-    def __init__(
-        self, settings: DistributionSettings | None = None, *, policy: FlatPolicy | str | Path | None = None
-    ) -> None:
-        self.settings = settings
-        if isinstance(policy, str | Path):
-            from memplace_agents.learning.flat_policy import FlatPolicy
-            from memplace_agents.learning.policy_file import load_policy
-
-            policy = load_policy(Path(policy), FlatPolicy)
-        self.policy = policy
+    def __init__(self, settings: DistributionSettings | None = None, *, policy: Any = None) -> None:
+        self.settings, self.policy = settings, policy
 
     def run(self, evaluator: OneShotEvaluator | GameEvaluator, seed: int) -> None:
         """Sample rounds of plans and learn from them until the budget is spent."""
@@ -60,7 +48,7 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
         if self.policy is not None:
             from memplace_agents.learning.entry_features import prior_of
 
-            distribution.prefer(prior_of(self.policy, program))
+            distribution.logits[:] += prior_of(self.policy, program)
         if len(program.best):
             distribution.start_from(program.best[0])
         while not program.done:

@@ -64,8 +64,8 @@ def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
     distribution.learn(levels, latencies, best, left)
     clear = abs(slopes) > 1e-4  # Adam's first step has the size of its rate, whatever the slope
     np.testing.assert_allclose(distribution.logits[clear] - before[clear], 0.2 * np.sign(slopes[clear]), rtol=1e-3)
-    np.testing.assert_allclose(distribution._own._mean[some.legal], 0.1 * slopes[some.legal], atol=1e-7)
-    for role, mean in enumerate(distribution._shared._mean):
+    np.testing.assert_allclose(distribution._mean[:12][some.legal], 0.1 * slopes[some.legal], atol=1e-7)
+    for role, mean in enumerate(distribution._mean[12:]):
         twins = some.alike == role
         np.testing.assert_allclose(mean, 0.1 * slopes[twins].sum(0) * (twins.sum() > 1), atol=1e-6)
 

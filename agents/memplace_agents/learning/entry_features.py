@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from memplace_agents.learning.factored_learner import EntryDecisions
 from memplace_agents.learning.flat_policy import FlatPolicy, check_numbers, masked_log_softmax
+from memplace_agents.learning.policy_file import load_policy
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.factored_programs import FactoredProgram
 from memplace_agents.search.preferences import finished
@@ -44,12 +47,13 @@ def check_fits(policy: FlatPolicy, decisions: EntryDecisions) -> None:
 
 
 @torch.no_grad()
-def prior_of(policy: FlatPolicy, program: FactoredProgram) -> NDArray[np.float64]:
-    """Return float64[M, L], a policy's log-probabilities of the decisions of a program, -3 at least.
+def prior_of(policy: FlatPolicy | str | Path, program: FactoredProgram) -> NDArray[np.float64]:
+    """Return float64[M, L], log-probabilities of a program's decisions by a policy or a file of one, -3 at least.
 
     Raises:
-        AgentError: if the policy does not fit, or computes no numbers.
+        AgentError: if the policy cannot be read, does not fit, or computes no numbers.
     """
+    policy = load_policy(Path(policy), FlatPolicy) if isinstance(policy, str | Path) else policy
     decisions = entry_decisions(program)
     check_fits(policy, decisions)
     log_policy = masked_log_softmax(policy(decisions.features), decisions.legal)

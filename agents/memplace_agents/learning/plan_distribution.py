@@ -88,18 +88,15 @@ class PlanDistribution:
 
     def __init__(self, settings: DistributionSettings, decisions: FactoredDecisions) -> None:
         self.settings, self._decisions = settings, decisions
-        self.logits = np.where(decisions.legal, 0.0, -np.inf)
-        self.logits[:, 0] += settings.lean
         alike = np.zeros(0, dtype=np.int64) if decisions.alike is None else decisions.alike
-        members = np.bincount(alike)
-        self.role_logits = np.zeros((len(members), self.logits.shape[1]))
-        self._own, self._shared = _Adam(self.logits), _Adam(self.role_logits)
+        count, members = len(decisions.legal), np.bincount(alike)
         self._twins = members[alike] > 1
+        self._tables = np.zeros((count + len(members), decisions.legal.shape[1]))
+        self.logits, self.role_logits = self._tables[:count], self._tables[count:]
+        self.logits[~decisions.legal] = -np.inf
+        self.logits[:, 0] += settings.lean
+        self._mean, self._square, self._rounds = np.zeros_like(self._tables), np.zeros_like(self._tables), 0
         self._start: Ints | None = None
-
-    def prefer(self, log_policy: NDArray[np.float64]) -> None:
-        """Add what another distribution says, log-probabilities float64[M, L]."""
-        self.logits += log_policy
 
     def start_from(self, levels: Ints) -> None:
         """Make levels int64[M] likelier, by the `start` of the settings of the time."""
@@ -139,11 +136,16 @@ class PlanDistribution:
         log_policy = np.log(policy, out=np.zeros_like(policy), where=policy > 0)
         surplus = log_policy - (policy * log_policy).sum(axis=1, keepdims=True)
         gradient -= ENTROPY * left * policy * surplus
-        self.logits += settings.table_rate * self._own.step(gradient)
+        by_role = np.zeros_like(self.role_logits)
         if self._decisions.alike is not None:
-            by_role = np.zeros_like(self.role_logits)
             np.add.at(by_role, self._decisions.alike[self._twins], gradient[self._twins])
-            self.role_logits += settings.table_rate * self._shared.step(by_role)
+        gradient = np.concatenate([gradient, by_role])
+        self._rounds += 1
+        self._mean += (1 - _MEAN_DECAY) * (gradient - self._mean)
+        self._square += (1 - _SQUARE_DECAY) * (gradient**2 - self._square)
+        mean = self._mean / (1 - _MEAN_DECAY**self._rounds)
+        deviation = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._rounds))
+        self._tables += settings.table_rate * mean / (deviation + _LEAST)
 
     def _counts(self, levels: Ints, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64[M, L], the weights float64[N] of the plans that take each level."""
@@ -151,23 +153,6 @@ class PlanDistribution:
         entries = (levels + size * np.arange(count)).ravel()
         counts: NDArray[np.float64] = np.bincount(entries, np.repeat(weights, count), count * size).astype(np.float64)
         return counts.reshape(count, size)
-
-
-class _Adam:
-    """Adam's moments of the gradients of a table."""
-
-    def __init__(self, table: NDArray[np.float64]) -> None:
-        self._mean, self._square, self._rounds = np.zeros_like(table), np.zeros_like(table), 0
-
-    def step(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the change of the table for a rate of 1."""
-        self._rounds += 1
-        self._mean += (1 - _MEAN_DECAY) * (gradient - self._mean)
-        self._square += (1 - _SQUARE_DECAY) * (gradient**2 - self._square)
-        mean = self._mean / (1 - _MEAN_DECAY**self._rounds)
-        deviation = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._rounds))
-        change: NDArray[np.float64] = mean / (deviation + _LEAST)
-        return change
 
 
 def drawn_levels(
