@@ -41,7 +41,6 @@ SEARCH: Final = SEARCHES[Formulation.GAME]
 PLAYERS: Final = {
     SEARCH: "local search",
     "muzero": "MuZero",
-    "ppo": "PPO",
     "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
 }
