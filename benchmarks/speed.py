@@ -119,6 +119,45 @@ def ppo_rate(env_id: str, steps: int, policy: str, **settings: Any) -> float:
         return (model.num_timesteps - before) / (time.process_time() - begin)
 
 
+def jax_rates(env_id: str, decisions: int = 200) -> dict[str, Any]:
+    """Return decisions/s of episodes in JAX with observations, by their number: the first ones of random legal play.
+
+    On a CPU per processor second of one core, on another device per second; compilation is left out.
+    """
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import jax
+    import jax.numpy as jnp
+
+    from memplace_env.envs.jax import jax_game, jax_game_tables, jax_steps
+
+    steps, problem = env_id.startswith("MemPlaceSteps"), gym.make(env_id).unwrapped.problem  # type: ignore[attr-defined]
+    rules: Any = jax_steps if steps else jax_game
+    params: Any = jax_steps.steps_params(problem) if steps else jax_game_tables.game_params(problem)
+    decisions = min(decisions, problem.num_decisions)
+
+    def act(carry: Any, key: Any) -> Any:
+        state, seen, paid = carry
+        action = jax.random.categorical(key, jnp.where(state.mask, 0.0, -1e9))
+        state, seen, reward, _ = jax.vmap(rules.step, in_axes=(0, 0, None))(state, action, params)
+        return (state, seen, paid + reward + seen.sum(-1)), None  # nothing is left out as unused
+
+    def play(key: Any, count: int) -> Any:
+        begun = jax.vmap(lambda _: rules.init(None, params))(jnp.arange(count))
+        return jax.lax.scan(act, (*begun, jnp.zeros(count)), jax.random.split(key, decisions))[0][2]
+
+    device = jax.devices()[0]
+    clock = time.process_time if device.platform == "cpu" else time.perf_counter
+    rates: dict[str, Any] = {"device": device.device_kind, "jax": jax.__version__}
+    for count in (256,) if device.platform == "cpu" else (256, 1024, 4096, 16384, 65536):
+        played, seconds = jax.jit(partial(play, count=count)), list[float]()
+        for seed in range(4):  # the first compiles
+            begin = clock()
+            jax.block_until_ready(played(jax.random.key(seed)))
+            seconds.append(clock() - begin)
+        rates[str(count)] = round(count * decisions / min(seconds[1:]))
+    return rates
+
+
 def fork_seconds(workload: str) -> float:
     """Return the seconds of one `fork` of a game in its middle."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
@@ -255,11 +294,13 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
         for copy in (False, True)
     },  # 200,000 at least with the same arrays, and 300,000 in steps; our choice
     "decisions/s in steps": partial(steps_rate, STEPS, **SAME_STEP),
+    "decisions/s in steps, ResNet50": partial(steps_rate, "MemPlaceSteps-ResNet50-v0", **SAME_STEP),
     "decisions/s in steps, many programs": partial(steps_rate, "MemPlaceSteps-Train-v0", 500, **SAME_STEP),
     "decisions/s in steps, synthetic": partial(steps_rate, "MemPlaceSteps-Synthetic-v0", 500, **SAME_STEP),
     "decisions/s of games, one program": partial(steps_rate, GAME, 500, skip_forced=True, **SAME_STEP),
     "decisions/s of games, many programs": partial(steps_rate, "MallocGame-Train-v0", 500, **SAME_STEP),
     "decisions/s of games, synthetic": partial(steps_rate, "MallocGame-Synthetic-v0", 500, **SAME_STEP),
+    **{f"JAX, {env_id}": partial(jax_rates, env_id) for env_id in (STEPS, "MemPlaceSteps-ResNet50-v0", GAME)},
     "PPO steps/s, one-shot": partial(ppo_rate, RESNET, 8192, "MlpPolicy", **README_ONE_SHOT),
     "PPO steps/s, one-shot by id": partial(ppo_rate, RESNET, 256, "MultiInputPolicy", n_steps=256),
     "PPO steps/s, game": partial(ppo_rate, GAME, 32768, "MlpPolicy", **README_GAME),

@@ -14,6 +14,10 @@ from memplace_env.envs.registration import register_envs as register_envs
 if TYPE_CHECKING:
     from memplace_env._lib.errors import MemPlaceError as MemPlaceError
     from memplace_env.backends.executorch import from_executorch as from_executorch
+    from memplace_env.envs.known_returns import BestKnown as BestKnown
+    from memplace_env.envs.known_returns import best_known as best_known
+    from memplace_env.envs.known_returns import best_plan as best_plan
+    from memplace_env.envs.known_returns import normalised_score as normalised_score
     from memplace_env.envs.malloc_game import MallocGameEnv as MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv as OneShotEnv
     from memplace_env.envs.splits import suites as suites
@@ -51,6 +55,7 @@ export_lazily(
         "backends.executorch": "from_executorch",
         "envs.malloc_game": "MallocGameEnv",
         "envs.one_shot": "OneShotEnv",
+        "envs.known_returns": "BestKnown best_known best_plan normalised_score",
         "envs.splits": "suites",
         "envs.steps": "StepsEnv",
         "machine.accelerator": "Accelerator accelerator_names load_accelerator",

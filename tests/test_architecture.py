@@ -76,7 +76,7 @@ def test_public_class_names_are_unique():
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-ENVIRONMENT_FILES = {"env", "flat", "observation", "problem", "vector", "viewer"}
+ENVIRONMENT_FILES = {"env", "flat", "graph", "observation", "problem", "vector", "viewer"}
 """Names that stand once in each formulation's folder, as in Jumanji."""
 
 
@@ -103,7 +103,7 @@ ONLY_IN = {
     "pytest": (),
     "tests": (),
     "benchmarks": (),
-    "numba": ("memplace_env._lib.kernel", "memplace_env._lib.array_rows"),
+    "numba": ("memplace_env._lib.kernel", "memplace_env._lib.kept_folder", "memplace_env._lib.array_rows"),
     "networkx": ("memplace_env.program.program",),
     "onnx": (
         "memplace_env.program.frontends.onnx",
@@ -125,7 +125,7 @@ ONLY_IN = {
         "memplace_env.backends.ort.micro_network",
         "memplace_env.backends.ort.micro_op",
     ),
-    "jax": ("memplace_env.program.frontends.stablehlo.parsed_apart",),
+    "jax": ("memplace_env.program.frontends.stablehlo.parsed_apart", "memplace_env.envs.jax"),
     "ray": ("memplace_leaderboard.ray_cluster",),
     "matplotlib": ("memplace_env.report", "memplace_env.envs.malloc_game.viewer"),
     "plotly": ("memplace_leaderboard.page",),

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from examples import mcts, ppo
+from examples import mcts, policy_to_row, ppo
 from memplace_agents import make_agent
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +40,36 @@ def test_ppo_solves_the_tiny_ids(family):
     last = ppo.train(env_id, 262_144)[-1]
     assert last.best == pytest.approx(info["optimal_return"])
     assert last.mean >= 0.96 * info["optimal_return"]
+
+
+def test_a_graph_network_learns_a_game():
+    graph_policy = pytest.importorskip("examples.graph_policy", reason="needs PyTorch Geometric", exc_type=SystemExit)
+    graph_policy.torch.manual_seed(0)
+    means = graph_policy.train("MallocGame-Tiny-v0", 12)
+    assert max(means[-2:]) > 3 * means[0]
+
+
+def test_a_policy_trained_on_many_programs_plays_others(tmp_path):
+    policy = str(tmp_path / "policy.zip")
+    assert policy_to_row.train(8_192, policy) > 0
+    first, again, other = (
+        policy_to_row.Trained(policy).solve(policy_to_row.UNSEEN[1], budget=9, seed=s) for s in (1, 1, 2)
+    )
+    assert first.evaluations == 9
+    assert first.plan == again.plan
+    assert first.history[0].latency_s == other.history[0].latency_s  # the first game is greedy
+
+
+@pytest.mark.thorough
+def test_the_row_of_that_policy_verifies(tmp_path):
+    policy = tmp_path / "policy.zip"
+    commands = policy_to_row.ROW.format(policy=policy, plans=policy_to_row.train(8_192, str(policy)))
+    lines = commands.replace("\\\n", "").replace("--suite", "--budget 1 --suite").splitlines()[2:]
+    for line in lines:
+        words = [str(tmp_path / "row") if word == "row" else word for word in line.split()]
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, cwd=ROOT / "examples", capture_output=True, text=True, check=True)
+    assert "trained-policy" in done.stdout
 
 
 def test_ppo_is_determined_by_its_seed():
@@ -108,3 +138,15 @@ def test_the_learning_lines_of_the_readme_learn():
     assert (one_shot.env_id, game.env_id) == ("MemPlace-ResNet50-v0", "MallocGame-BERT-v0")
     assert one_shot.mean > 1.0  # native's
     assert game.mean > XLA
+
+
+@pytest.mark.slow
+def test_ppo_in_jax_learns_over_seeds_and_programs():
+    pytest.importorskip("jax")
+    from examples import ppo_jax
+
+    ids = ["MemPlaceSteps-ResNet50-v0", "MemPlaceSteps-Tiny-v0"]  # in another order than by size
+    means, speedups = ppo_jax.train(ids, rounds=5, seeds=2)
+    assert means.shape == (5, 2, 2)
+    assert (means[-1] > means[0]).all()
+    assert all(speedup > mean for speedup, mean in zip(speedups, means[-1].mean(0), strict=True))

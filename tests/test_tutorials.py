@@ -39,6 +39,9 @@ def test_every_tutorial_has_an_output_or_a_test_of_its_own():
         "vela_budget",
         "mcts",
         "ppo",
+        "graph_policy",
+        "policy_to_row",
+        "ppo_jax",
         "executorch_plan",
         "own_network",
     }  # tests/test_learning_examples.py, tests/backends/executorch, tests/agents/test_egrl.py

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
     from memplace_agents.plan_gradient import PlanGradient as PlanGradient
     from memplace_agents.plan_gradient import PlanGradientConfig as PlanGradientConfig
+    from memplace_agents.policy_agent import PolicyAgent as PolicyAgent
     from memplace_agents.ppo import PPO as PPO
     from memplace_agents.ppo import PPOConfig as PPOConfig
     from memplace_agents.random_search import RandomSearch as RandomSearch
@@ -52,6 +53,7 @@ export_lazily(
         "greedy_dp": "GreedyDP",
         "muzero": "MuZero MuZeroConfig",
         "plan_gradient": "PlanGradient PlanGradientConfig",
+        "policy_agent": "PolicyAgent",
         "ppo": "PPO PPOConfig",
         "random_search": "RandomSearch",
         "registry": "agent_specs make_agent",

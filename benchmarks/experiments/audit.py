@@ -22,7 +22,7 @@ from memplace_agents.exact.highs import find_below
 from memplace_agents.exact.second_opinion import Audit
 from memplace_agents.optimality import Proof
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_leaderboard.pinned import costs_sha256, make_env
 
@@ -38,7 +38,7 @@ RECORDED: Final = Proof(solver="HiGHS 1.15.1", presolve=True)
 def settings(records: Records = ()) -> list[Record]:
     """Return a setting for each recorded proof, but those of compiled ids, which nobody was asked about yet."""
     runs = []
-    for env_id, known in best_known().items():
+    for env_id, known in known_results().items():
         if "-Compiled-" in env_id:
             continue
         kind = "maps" if formulation_of_id(env_id) is Formulation.ONE_SHOT else "games"
@@ -54,7 +54,7 @@ def measure(run: Record) -> Record:
     """Return a run with the proof, the second opinion on it, and the hashes of task and plan."""
     time.perf_counter = time.process_time  # clocks count the processor's time; this process does nothing else
     env_id, env, moves = run["id"], make_env(run["id"]), run["kind"] == MOVING
-    plan, proof, bound_ps = None if moves else kept_plan(env_id), RECORDED, best_known()[env_id].bound_ps
+    plan, proof, bound_ps = None if moves else kept_plan(env_id), RECORDED, known_results()[env_id].bound_ps
     if plan is None or plan.program_sha256 != env.task.program.sha256:
         agent = memplace_agents.ExactDynamic() if moves else memplace_agents.Exact()
         solution = agent.solve(env, time_limit=AGAIN_SECONDS, budget=ENDLESS)

@@ -1,6 +1,6 @@
 """Searches at 100, 300 and 1,000 plans, in percent of the best known gain, and in processor seconds of one core.
 
-The games are those of the experiment `learning-games`, whose records have the minute; the maps are five that no agent's
+The games are those of the experiment `learning-games`; the maps are five that no agent's
 settings were tried on. Five seeds. EGRL plays maps only. Seconds are means, those of the rules included.
 """
 
@@ -52,8 +52,6 @@ def rows(records: Records) -> list[dict[str, str]]:
             for plans in PLANS:
                 shares = Shares.of(records, ids, solver, plans=plans)
                 row |= {f"{plans:,} plans": shares.cell(), f"s{' ' * len(row)}": f"{shares.seconds.mean():.1f}"}
-            long = learning.EXPERIMENTS[0].recorded() if kind == "games" else []
-            row["a minute"] = f"{Shares.of(long, ids, solver, seconds=learning.SECONDS).mean:.1f}" if long else "–"
             found.append(row)
     return found
 

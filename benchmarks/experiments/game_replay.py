@@ -17,7 +17,7 @@ from benchmarks.harness import Experiment, Records, data, table
 from benchmarks.ledger import Record
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_leaderboard.pinned import task_of
@@ -54,7 +54,7 @@ def measure(run: Record) -> Record:
 
 def rows(records: Records) -> Iterator[tuple[str, str, Any]]:
     """Yield how much slower games are than plans, over proven games and over all: both names, and float64[games]."""
-    known = best_known()
+    known = known_results()
     proven = [r for r in records if known[r["id"]].best_ps <= known[r["id"]].bound_ps * (1 + OPEN)]
     for what, chosen in (("proven", proven), ("all", records)):
         for name, field in (("the game that follows the plan", "game_ps"), (f"after {GAMES:,} games", "annealed_ps")):

@@ -12,6 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+import gymnasium as gym
+import numpy as np
 import tomlkit
 
 from benchmarks.experiments import compiled, game_replay, learning, proofs, sliced_ids, suite
@@ -20,6 +22,7 @@ from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_leaderboard.board import Board
 from memplace_leaderboard.folder import META
@@ -39,6 +42,8 @@ DRAWN: Final = "black-box-v2"
 HEADS: Final = ("suite", *(field.name for field in fields(StandingsRow) if field.name != "left_out"))
 PLAYERS: Final = ("cross-entropy", "game-local-search", "muzero", "plan-gradient", "ppo")
 """Agents that play games and nothing else, once they know the plans of the rules."""
+RANDOM: Final = 100
+"""Random games or assignments whose mean return an id's row has."""
 NAMES: Final = {Formulation.ONE_SHOT: "Maps", Formulation.GAME: "Games"}
 
 
@@ -144,6 +149,19 @@ def played(suites: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
             yield from ((entry.env_id, entry.latency_ps, False) for entry in submission.entries)
 
 
+def random_return(env_id: str) -> float:
+    """Return the mean return of `RANDOM` games of random legal actions, or of random assignments."""
+    env: Any = gym.make(env_id).unwrapped
+    if env.formulation == Formulation.GAME:
+        states = env.problem.new_states(RANDOM)
+        env.problem.finish_randomly(states, seed=0)
+        returns = env.return_of(env.problem.latency_s(states), env.problem, env.scale)
+    else:
+        levels = np.random.default_rng(0).integers(env.action_space.nvec, size=(RANDOM, len(env.action_space.nvec)))
+        returns = env.score(levels)[0]
+    return float(f"{returns.mean():.4g}")
+
+
 def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names())) -> str:
     """Return best-known.toml: each instance's best plan, bound and best game of campaigns, proofs and submissions.
 
@@ -158,9 +176,14 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
     for env_id, bound_ps in proofs.bounds_ps().items():
         plan = proofs.kept_plan(env_id)
         if plan is None:
-            raise SystemExit(f"{env_id} has a record of the experiment proofs, but no plan in plans.zip.")
+            raise SystemExit(f"{env_id} has a record of the experiment proofs, but no plan in best-plans.zip.")
         found[env_id]["bound_ps"] = bound_ps
         found[env_id]["best_ps"] = min(found[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
+    for env_id, row in found.items():
+        task = task_of(env_id)
+        game = formulation_of_id(env_id) is Formulation.GAME
+        row["baseline_ps"] = (all_backing_report(task) if game else native_report(task)).latency_ps
+        row["random_return"] = random_return(env_id)
     for name in suites:
         for submission in submissions(name):
             if load_suite(name).track(submission.meta.track).machine is None:  # else plans are for other machines

@@ -126,6 +126,7 @@ GAME_TABLE: Final = table(
         f"games from {ENOUGH:.0f} % on": lambda row: f"{(row[1].of_instances >= ENOUGH).sum()} of {len(GAMES)}",
         "ahead of local search": ahead("local search"),
         "s": lambda row: f"{row[1].seconds[0].mean():.1f}",
+        "seeds": lambda row: len(row[1].values),
         "games played": lambda row: f"{row[1].plans.mean():,.0f}",
     },
     named(game_shares),

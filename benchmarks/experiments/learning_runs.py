@@ -26,7 +26,7 @@ from memplace_agents import Agent
 from memplace_agents.solution import Progress
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_leaderboard.suite import load_suite
@@ -214,7 +214,7 @@ def measure(run: Record) -> Record:
     took = watch.spent
     assert solution.report is not None
     assert solution.plan is not None
-    known = best_known().get(run["id"])
+    known = known_results().get(run["id"])
     if known and solution.report.latency_ps < known.best_ps:
         proofs.keep(run["id"], solution.report.latency_ps, solution.plan)
     if guess and seconds and took < UNDERRUN * seconds and solution.evaluations >= UNDERRUN * guess:

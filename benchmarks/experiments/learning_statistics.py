@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import as_rows, data, heads
 from benchmarks.ledger import Record
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_leaderboard.scores import Floats, stratified_bootstrap
 
@@ -29,7 +29,7 @@ def speedup(record: Record) -> float:
 
 def best_speedup(record: Record) -> float:
     """Return the speed-up of the best known plan of a record's environment, as of `memplace_env.envs.best_known`."""
-    return float(record["baseline_ps"] / best_known()[record["id"]].best_ps)
+    return float(record["baseline_ps"] / known_results()[record["id"]].best_ps)
 
 
 def share(record: Record, value: float | None = None) -> float:
@@ -43,17 +43,22 @@ def columns_of(
 ) -> list[list[Record]]:
     """Return the records of a solver with these limits, such as `plans=4000`: a list for each id, by seed.
 
+    Seeds that not all instances have yet are left out.
+
     Raises:
-        ValueError: if a seed lacks an instance that another one has.
+        ValueError: if an instance has none.
     """
     by_id: dict[str, list[Record]] = {env_id: [] for env_id in ids}
     for record in records:
         if record["solver"] == solver and all(record.get(name) == limit for name, limit in limits.items()):
             by_id.get(record["id"], []).append(record)
-    counts = {len(found) for found in by_id.values()}
-    if len(counts) != 1 or counts == {0}:
-        raise ValueError(f"{solver} has {sorted(counts)} seeds; every instance must have equally many, one at least.")
-    return [sorted(found, key=lambda record: int(record["seed"])) for found in by_id.values()]
+    seeds = set.intersection(*({record["seed"] for record in found} for found in by_id.values()))
+    if not seeds:
+        raise ValueError(f"{solver} has no seed of which every instance has a record.")
+    return [
+        sorted((record for record in found if record["seed"] in seeds), key=lambda record: int(record["seed"]))
+        for found in by_id.values()
+    ]
 
 
 def mean_speedup(records: Iterable[Record], env_id: str, solver: str, **limits: float | None) -> float:
@@ -176,7 +181,7 @@ def texts(values: Floats, form: str) -> list[str]:
 
 def known_ms(ids: Sequence[str], field: str = "best_ps") -> list[str]:
     """Return the latency of each best known plan in milliseconds, or its bound, or the best known game."""
-    return [f"{getattr(best_known()[env_id], field) / 1e9:.6f}" for env_id in ids]
+    return [f"{getattr(known_results()[env_id], field) / 1e9:.6f}" for env_id in ids]
 
 
 def file_of(columns: Mapping[str, Sequence[str]]) -> str:

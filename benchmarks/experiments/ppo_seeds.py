@@ -19,7 +19,7 @@ from benchmarks.harness import ROOT, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from examples import ppo
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 
 SEEDS: Final = 10
 README, EXAMPLE = "README.md", "examples/ppo.py"
@@ -32,7 +32,7 @@ RUNS: Final = (
     (EXAMPLE, "MemPlaceSteps-ResNet50-v0", 500_000),
     (EXAMPLE, "MemPlace-ResNet50-v0", 200_000),
 )
-"""Whose settings, the environment, and the steps of each run."""
+"""The settings (whose they are), the environment and the steps of each run."""
 POINTS: Final = 50
 """Most points of a recorded curve."""
 
@@ -97,7 +97,7 @@ def groups(records: Records) -> Iterator[Group]:
 def references(env_id: str) -> tuple[float, float]:
     """Return the returns of the best cheap plan and of the best known plan, in the environment's unit."""
     env: Any = gym.make(env_id).unwrapped
-    row = best_known()[env_id.replace("MemPlaceSteps", "MemPlace")]
+    row = known_results()[env_id.replace("MemPlaceSteps", "MemPlace")]
     if env.formulation == "game":
         cheap, best = (env.return_of(ps * PS, env.problem, env.scale) for ps in (row.cheap_ps, row.best_ps))
         return cheap, best

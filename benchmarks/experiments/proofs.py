@@ -3,7 +3,7 @@
 The exact agent has `SECONDS` processor seconds of one core for each id, so that a busy machine changes little (a single
 call of HiGHS is also ended by as many seconds of wall time). "Before" is the series of that name where it has a record,
 else what `memplace_env/envs/best-known.toml` said of the id when its first record of all was written. The plan of each
-id is kept in records/plans.zip, from where the experiment `best-known` replays it.
+id is kept in memplace_env/envs/best-plans.zip, from where the experiment `best-known` replays it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 import numpy as np
 
 import memplace_agents
-from benchmarks import harness
-from benchmarks.harness import Columns, Experiment, Records, data, field, table
+from benchmarks.harness import ROOT, Columns, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import PROVEN, known_results
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
@@ -45,13 +44,15 @@ IMPROVED: Final = "improved"
 """Series of the runs that begin with kept plans."""
 SECONDS: Final = 60.0
 IMPROVING_SECONDS: Final = 300.0
-OPEN: Final = 1e-4
+OPEN: Final = PROVEN
 """Gap above which an id counts as open, and up to which as proven. Our choice."""
 CLOSE: Final = 1e-2
 """Gap up to which it counts as close. Our choice."""
 LEVELS: Final = (1e-5, 1e-4, 1e-2, 5e-2, 0.1, 0.2)
 """Gaps of the table's rows."""
 ENDLESS: Final = 10**9
+PLANS: Final = ROOT / "memplace_env" / "envs" / "best-plans.zip"
+"""The best known plans, a file each."""
 WARM_UPS: Final = ("MallocGame-SqueezeNet-edge-tpu-v0", "MemPlace-SqueezeNet-v0")
 """Solved in each process first, so that no id is charged for compiled code that is loaded."""
 
@@ -64,7 +65,7 @@ def registered() -> list[str]:
 
 def still_open(records: Records = ()) -> list[Record]:
     """Return the settings of the ids whose best known plan is not proven."""
-    gaps = {env_id: known.best_ps / known.bound_ps - 1 for env_id, known in best_known().items()}
+    gaps = {env_id: known.best_ps / known.bound_ps - 1 for env_id, known in known_results().items()}
     return [{"id": i, "series": IMPROVED, "seconds": IMPROVING_SECONDS} for i in registered() if gaps[i] > OPEN]
 
 
@@ -92,7 +93,7 @@ def measure(run: Record) -> Record:
     assert solution.bound_s is not None
     assert solution.plan is not None
     keep(run["id"], solution.report.latency_ps, solution.plan)
-    known = best_known()[run["id"]]
+    known = known_results()[run["id"]]
     return {
         **run,
         "latency_ps": solution.report.latency_ps,
@@ -128,7 +129,7 @@ def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
             with ZipFile(content, "w") as archive:
                 for name in sorted(plans):  # ZipInfo has no time: the same plans are the same bytes
                     archive.writestr(ZipInfo(name), plans[name], ZIP_LZMA)
-            write_atomically(harness.RECORDS / "plans.zip", content.getvalue())
+            write_atomically(PLANS, content.getvalue())
 
 
 def kept_plan(env_id: str) -> MemoryPlan | None:
@@ -139,10 +140,9 @@ def kept_plan(env_id: str) -> MemoryPlan | None:
 
 def _plans(only: str = "") -> dict[str, str]:
     """Return the kept plans by the names of their files, or that one."""
-    path = harness.RECORDS / "plans.zip"
-    if not path.exists():
+    if not PLANS.exists():
         return {}
-    with ZipFile(path) as archive:
+    with ZipFile(PLANS) as archive:
         return {name: archive.read(name).decode() for name in archive.namelist() if only in ("", name)}
 
 
@@ -222,7 +222,7 @@ def proven(records: Records) -> str:
 
 def _sentence(suite: str, what: str) -> str:
     """Return how many of a suite's ids are proven, on each chip, those with most ids first, and their gaps."""
-    known, ids, closed, gaps = best_known(), Counter[str](), Counter[str](), list[float]()
+    known, ids, closed, gaps = known_results(), Counter[str](), Counter[str](), list[float]()
     for env_id, instance in load_suite(suite).instances.items():
         ids[instance.accelerator] += 1
         gaps.append(known[env_id].best_ps / known[env_id].bound_ps - 1)

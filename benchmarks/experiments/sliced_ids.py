@@ -22,7 +22,7 @@ from benchmarks.experiments.suite import ENDLESS, IDS, best_cheap, with_variant
 from benchmarks.harness import Experiment, Records, Row, data, field, milliseconds, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
@@ -39,7 +39,7 @@ MOST_TENSORS: Final = 20_000
 def measure(run: Record) -> Record:
     """Return the record of a setting: its best known plan without slices as of now, and what slices give."""
     env_id = Formulation(run["formulation"]).traits.env_id(run["name"])
-    found = {**run, "whole_s": best_known()[env_id].best_ps * PS}
+    found = {**run, "whole_s": known_results()[env_id].best_ps * PS}
     return found | (of_map(run["name"]) if run["formulation"] == Formulation.ONE_SHOT else of_game(run["name"]))
 
 

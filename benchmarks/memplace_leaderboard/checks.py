@@ -7,6 +7,7 @@ from itertools import pairwise, product
 from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
+from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split, split_suites
 from memplace_leaderboard.entry import Entry, RunKey
 from memplace_leaderboard.row_names import check_name
@@ -211,6 +212,7 @@ def _check_training(meta: Meta, track: Track) -> None:
     if meta.training is None:
         return
     trained = {env_id for name, ids in split_suites().items() if name.endswith(f"-{Split.TRAIN}") for env_id in ids}
+    trained |= {each.traits.env_id(Split.TRAIN.capitalize()) for each in Formulation if each.traits.drawn}
     foreign = [env_id for env_id in meta.training.ids if env_id not in trained]
     if track.split is not None and foreign:
         raise LeaderboardError(

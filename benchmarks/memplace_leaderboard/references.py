@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memplace_env.envs.best_known import Known, best_known
+from memplace_env.envs.best_known import Known, known_results
 from memplace_env.envs.registration import formulation_of_id
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_leaderboard.jobs import true_latency_ps
@@ -40,7 +40,7 @@ def known(suite: Suite, track: Track, submissions: Sequence[Submission] = ()) ->
         submissions: those to the suite.
     """
     if track.machine is None:
-        table = best_known()
+        table = known_results()
         return {env_id: table[env_id] for env_id in suite.instances if env_id in table}
     fastest: dict[str, int] = {}
     for submission in submissions:

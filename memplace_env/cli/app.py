@@ -165,6 +165,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
         dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert; then "
         'in Python: minari.MinariDataset("out/bert/data")',
+        dataset.offline_suite: "memplace offline-suite --out out/offline",
     },
     "Install": {
         warm_up.warm_up: "memplace warm-up",

@@ -1,8 +1,8 @@
-"""`memplace dataset`: write episodes of an agent's plans."""
+"""`memplace dataset` and `offline-suite`: write episodes of agents' plans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from memplace_env._lib.errors import AgentError
 from memplace_env.cli.agent_choice import choose_agent
-from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.console import check_folder, print_json, slug, stdout
 from memplace_env.cli.shared_options import (
     BudgetFlag,
     FolderFlag,
@@ -60,7 +60,6 @@ def dataset(
     """
     from memplace_env._lib.files import alone
     from memplace_env.cli.agent_run import Limits
-    from memplace_env.cli.console import check_folder, slug
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.model_flags import make_registered
     from memplace_env.envs.datasets.minari_folder import DATA, check_free, check_minari, write_minari
@@ -75,7 +74,7 @@ def dataset(
     written = _Written()
     with alone(folder), reporting(lambda: "nothing was written"):
         solutions = _solved(spec.make(), searched, Limits(budget, seed, time_limit), searches)
-        stream = _recorded(env, solutions, episodes, epsilon, seed, written)
+        stream = written.counted(_recorded(env, solutions, episodes, epsilon, seed))
         dataset_id = write_minari(folder, env, stream, spec.name, replace=force)
     plans = [
         {"seed": solution.seed, "latency_s": solution.report.latency_s, "return": value}
@@ -90,6 +89,64 @@ def dataset(
     stdout().print(f"Written: {folder / DATA} ({dataset_id})", markup=False, soft_wrap=True)
 
 
+def offline_suite(
+    *,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes of each grade of a game.")] = 40,
+    out: FolderFlag = None,
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write offline data of six small games in the grades random, rule and expert, in the format of Minari.
+
+    The games are the six of the suite quick-v2 whose ids have the lowest SHA-256; forced decisions are skipped. random
+    plays random legal decisions; rule follows the best rule's plan, and expert the exact plan or local search's,
+    whichever game returns more, with one decision in fifty random but for the first episode. A score is the return
+    where 0 is everything in the backing memory, and 1 the best known plan.
+
+    minari.MinariDataset("OUT/ID/GRADE/data") reads one of the folders; OUT is out/offline-suite if --out is left out.
+    --json prints id, grade, dataset_id, data, episodes, steps, mean score (score) and bytes of each.
+    """
+    from memplace_env._lib.files import alone
+    from memplace_env.cli.agent_run import Limits
+    from memplace_env.cli.interrupts import reporting
+    from memplace_env.cli.model_flags import make_registered
+    from memplace_env.envs.datasets.grades import GRADES, OFFLINE, graded_episodes
+    from memplace_env.envs.datasets.minari_folder import DATA, check_free, check_minari, write_minari
+    from memplace_env.envs.known_returns import best_known
+    from memplace_env.report.tables import add_row, new_table
+
+    check_minari()
+    folder = out or Path("out") / "offline-suite"
+    check_folder(folder)
+    for place in [folder / env_id / grade for env_id in OFFLINE for grade in GRADES]:
+        check_free(place, force)
+    rows = list[dict[str, Any]]()
+    with alone(folder), reporting(lambda: f"{len(rows)} datasets were written"):
+        names = sorted({name for agents, _ in GRADES.values() for name in agents})
+        for env_id in OFFLINE:
+            env: Any = make_registered(env_id, observation="flat", skip_forced=True)
+            specs = [choose_agent(env.formulation, name) for name in names]
+            plans: dict[str, Any] = {spec.name: _solved(spec.make(), env, Limits(4000, 0), 1)[0].plan for spec in specs}
+            best = best_known(env_id).best_return
+            for grade, (agents, epsilon) in GRADES.items():
+                written, place, by = _Written(), folder / env_id / grade, " or ".join(agents)
+                stream = written.counted(graded_episodes(env, [plans[name] for name in agents], epsilon, episodes))
+                dataset_id = write_minari(place, env, stream, by, force, grade, best)
+                score = sum(written.returns) / episodes / best
+                size = sum(path.stat().st_size for path in (place / DATA).iterdir())
+                head = {"id": env_id, "grade": grade, "dataset_id": dataset_id, "data": str(place / DATA)}
+                rows.append(head | {"episodes": episodes, "steps": written.steps, "score": score, "bytes": size})
+    if json:
+        print_json(rows)
+        return
+    shown = new_table(None, "id", "grade", "episodes", "steps", "mean score", "kB", left=(0, 1))
+    for row in rows:
+        values = (row["episodes"], f"{row['steps']:,}", f"{row['score']:.3f}", f"{row['bytes'] / 1e3:,.0f}")
+        add_row(shown, row["id"], row["grade"], *values)
+    stdout().print(shown)
+    stdout().print(f"Written: {folder}, {sum(row['bytes'] for row in rows) / 1e6:.1f} MB", markup=False, soft_wrap=True)
+
+
 class _Written:
     """Returns and steps of the episodes so far."""
 
@@ -97,9 +154,12 @@ class _Written:
         self.returns: list[float] = []
         self.steps = 0
 
-    def add(self, episode: PlanEpisode) -> None:
-        self.returns.append(sum(episode.rewards))
-        self.steps += len(episode.rewards)
+    def counted(self, episodes: Iterable[PlanEpisode]) -> Iterator[PlanEpisode]:
+        """Yield the episodes, each counted."""
+        for episode in episodes:
+            self.returns.append(sum(episode.rewards))
+            self.steps += len(episode.rewards)
+            yield episode
 
     def to_json(self) -> dict[str, Any]:
         returns, count = self.returns, len(self.returns)
@@ -136,9 +196,7 @@ def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[
     return solutions
 
 
-def _recorded(
-    env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int, written: _Written
-) -> Iterator[PlanEpisode]:
+def _recorded(env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int) -> Iterator[PlanEpisode]:
     """Yield episodes, of each solution's plan in turn, behind a progress bar."""
     from memplace_env.cli.agent_run import new_bar
     from memplace_env.envs.datasets import PlanFollower
@@ -148,7 +206,5 @@ def _recorded(
         line = bar.add_task("episodes", total=count)
         for number in range(count):
             follower = followers[number % len(followers)]
-            episode = follower.episode(seed + number, epsilon if number >= len(followers) else 0.0)
-            written.add(episode)
+            yield follower.episode(seed + number, epsilon if number >= len(followers) else 0.0)
             bar.advance(line)
-            yield episode

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import Final
 
 from memplace_env._lib.errors import EnvError
+
+PROVEN: Final = 1e-4
+"""Most by which a proven plan is above its bound, as a fraction; our choice."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +26,21 @@ class Known:
         reachable_ps: latency of the best plan that is known to be the end of a game, at least `best_ps`: the player of
             a game does not choose addresses and windows, so plans of solvers may be out of its reach. None for
             environments that are no games, and for games of which none that is faster than the rules was recorded.
+        baseline_ps: latency of what returns are relative to: of native's plan; in games of everything in the backing
+            memory. None on drawn machines, as what follows.
+        random_return: mean return of 100 random assignments, or of 100 games of random legal actions.
     """
 
     cheap_ps: int
     best_ps: int
     bound_ps: int
     reachable_ps: int | None = None
+    baseline_ps: int | None = None
+    random_return: float | None = None
 
 
 @lru_cache
-def best_known() -> Mapping[str, Known]:
+def known_results() -> Mapping[str, Known]:
     """Return the best known results of each instance by id.
 
     Raises:
@@ -46,3 +55,8 @@ def best_known() -> Mapping[str, Known]:
                 "remove that row's bound."
             )
     return known
+
+
+def known_id(env_id: str) -> str:
+    """Return the id under which an id's best known results are kept: in steps that of the map."""
+    return env_id.replace("MemPlaceSteps-", "MemPlace-")

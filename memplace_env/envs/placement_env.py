@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import GraphInstance
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import EnvError
@@ -24,6 +25,8 @@ from memplace_env.program.program import Program
 
 Observation = dict[str, NDArray[Any]] | NDArray[np.float32]
 """The arrays of a Dict, or one vector; of one environment, or of a batch."""
+Observed = Observation | GraphInstance
+"""An observation of a single environment; graphs come in no batches."""
 Action = TypeVar("Action")
 Copied = TypeVar("Copied")
 
@@ -43,7 +46,7 @@ def formulation_of(env: gym.Env[Any, Any]) -> Formulation:
         ) from error
 
 
-class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
+class PlacementEnv(gym.Env[Observed, Action], Generic[Action]):
     """An environment whose episodes end in a MemoryPlan.
 
     Attributes:
@@ -51,24 +54,29 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         task: program, accelerator, costs, simulator, and the settings that made the program.
         render_mode: None, "rgb_array" or "ansi".
         flat: whether the observation is one vector instead of a Dict.
+        graph: whether it is a graph. Then `info` has the `action_mask`.
+        mask_slice: the part of the flat observation that is the action mask; None where it has none, and for others.
         episode_info: what infos say in all steps of the episode: `optimal_latency_s` and `optimal_return` if the
             environment was made with `optimum=True`, see `optimum_info`; names of what was drawn, if it draws.
     """
 
     formulation: ClassVar[Formulation]
-    mask_slice: ClassVar[slice | None] = None
-    """The part of the flat observation that is the action mask; None if it has none."""
+    mask_slice: slice | None = None
+    graph_columns: ClassVar[tuple[str, ...]]
+    """Columns of the nodes of graph observations."""
     episode_info: Mapping[str, Any]
 
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
         if render_mode is not None and not (isinstance(render_mode, str) and render_mode in modes):
             raise EnvError(f"render_mode must be one of {', '.join(modes)}, not {described(render_mode)}.")
-        if not isinstance(observation, str) or observation not in ("dict", "flat"):
-            raise EnvError(f"observation must be 'dict' or 'flat', not {described(observation)}.")
+        if not isinstance(observation, str) or observation not in ("dict", "flat", "graph"):
+            raise EnvError(f"observation must be 'dict', 'flat' or 'graph', not {described(observation)}.")
         self.task = task
         self.render_mode = render_mode
-        self.flat = observation == "flat"
+        self.flat, self.graph = observation == "flat", observation == "graph"
+        if not self.flat:
+            self.mask_slice = None
         self.episode_info = {}
 
     @property
@@ -93,6 +101,15 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         if task.simulator is None:
             return BuiltinSimulator(KnownCosts(task.costs, task.program, task.accelerator))
         return task.simulator
+
+    @abstractmethod
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the legal actions in the form that sb3-contrib expects."""
+
+    def complete(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return an info with what each has in an episode, and the mask where the observation has none."""
+        masks = {"action_mask": self.action_masks().astype(np.int8)} if self.graph else {}
+        return {**info, **masks, **self.episode_info}
 
     @abstractmethod
     def plan(self) -> MemoryPlan:

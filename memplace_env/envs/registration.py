@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from memplace_env._lib.errors import EnvError
+from memplace_env.envs.best_known import known_id, known_results
 from memplace_env.program.model_file import as_written
 
 _IDS: dict[str, Any] = json.loads(files("memplace_env.envs").joinpath("ids.json").read_text("utf-8"))
@@ -40,7 +41,7 @@ class Formulation(StrEnum):
     | value      | what is decided                             | environment     | played by agents              |
     |------------|---------------------------------------------|-----------------|-------------------------------|
     | `one-shot` | a level for each tensor, all at once        | `OneShotEnv`    | yes                           |
-    | `steps`    | the same, entry by entry                    | `StepsEnv`      | by ppo; plans are as one-shot |
+    | `steps`    | the same, entry by entry                    | `StepsEnv`      | by ppo and by `PolicyAgent`   |
     | `game`     | use by use: tensors may move between levels | `MallocGameEnv` | yes                           |
     | `dynamic`  | as in the game, on any chip                 | `OneShotEnv`    | yes, for plans of any kind    |
     """
@@ -59,6 +60,10 @@ class Formulation(StrEnum):
     def traits(self) -> Traits:
         """Its ids, environment, default chip and baseline; those of its base if it has no ids of its own."""
         return _TRAITS.get(self, _TRAITS[self.base])
+
+    def return_of(self, latency: float, baseline: float) -> float:
+        """Return the return of a plan, by the default reward: percent saved in games, else the speed-up."""
+        return 100 * (1 - latency / baseline) if self.base is Formulation.GAME else baseline / latency
 
 
 class Traits(NamedTuple):
@@ -94,6 +99,10 @@ class Traits(NamedTuple):
         return f"{self.prefix}-{workload}-v0" if workload else f"{self.prefix}-v0"
 
 
+THRESHOLD = 0.99
+"""Share of the best gain that an episode is known to reach, from which an environment counts as solved; our choice."""
+SOLVED_TINY = {Formulation.ONE_SHOT: 1.225, Formulation.STEPS: 1.225, Formulation.GAME: 21.43}
+"""Returns from which the Tiny ids count as solved, just below their optima."""
 TINY = {
     Formulation.ONE_SHOT: {"workload": "synthetic:fan-out?ops=6&seed=4", "optimum": True},
     Formulation.STEPS: {"workload": "synthetic:fan-out?ops=6&seed=4", "optimum": True},
@@ -155,20 +164,33 @@ def formulation_of_id(env_id: str) -> Formulation:
 
 def register_envs() -> None:
     """Register every environment with Gymnasium; calling it again changes nothing."""
-    for traits in _TRAITS.values():
+    for formulation, traits in _TRAITS.items():
         _register(traits, None, {})
-        _register(traits, "Tiny", traits.tiny)
+        _register(traits, "Tiny", traits.tiny, SOLVED_TINY[formulation])
         for workload, settings in traits.named.items():
             chip = settings.get("accelerator", traits.accelerator)
-            _register(traits, workload, {"workload": workload, **as_written(chip), **settings})
+            threshold = _threshold(formulation, traits.env_id(workload))
+            _register(traits, workload, {"workload": workload, **as_written(chip), **settings}, threshold)
         for name in DRAWN:
-            if traits.drawn is not None:
-                _register(traits, name, {"programs": name.lower(), **traits.drawn})
+            if traits.drawn is not None:  # 100: as good as the best cheap plans, or as planted optima
+                _register(traits, name, {"programs": name.lower(), **traits.drawn}, 100.0)
 
 
-def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -> None:
+def _threshold(formulation: Formulation, env_id: str) -> float | None:
+    """Return the return from which an environment counts as solved; None where no plan is known, as with simulators."""
+    known = known_results().get(known_id(env_id))
+    if known is None or known.baseline_ps is None:
+        return None
+    nothing = formulation.return_of(1, 1)
+    most = formulation.return_of(known.reachable_ps or known.best_ps, known.baseline_ps)
+    return float(f"{nothing + THRESHOLD * (most - nothing):.9g}")
+
+
+def _register(
+    traits: Traits, workload: str | None, kwargs: Mapping[str, Any], reward_threshold: float | None = None
+) -> None:
     env_id, (package, name) = traits.env_id(workload), traits.home
     if env_id in gym.registry:
         return
-    home = f"memplace_env.envs.{package}"
-    gym.register(env_id, f"{home}:{name}Env", vector_entry_point=f"{home}:{name}VectorEnv", kwargs=dict(kwargs))
+    home = f"memplace_env.envs.{package}:{name}"
+    gym.register(env_id, f"{home}Env", reward_threshold, vector_entry_point=f"{home}VectorEnv", kwargs=dict(kwargs))

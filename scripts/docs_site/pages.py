@@ -5,7 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
-from scripts.docs_site.reference import reference_pages
+from scripts.docs_site.episodes import animation
+from scripts.docs_site.reference import ENVIRONMENTS, reference_pages
 from scripts.docs_site.tutorials import tutorial_page
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,8 @@ def write_pages(folder: Path) -> None:
         target.write_text(text, "utf-8")
     for name in FOLDERS:
         shutil.copytree(ROOT / "docs" / name, folder / name)
+    for name in ENVIRONMENTS:
+        (folder / "pictures" / f"{name}.gif").write_bytes(animation(name))
 
 
 def page_of(path: str, pages: dict[str, str]) -> str:

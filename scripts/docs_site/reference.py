@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
+import gymnasium as gym
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from memplace_env import best_known
+from memplace_env.envs.best_known import known_id, known_results
+from memplace_env.envs.registration import Formulation
+from memplace_env.report.tables import markdown_table
 from scripts.docs_site.docstrings import markdown_of, signature_of
 
 ENVIRONMENTS = {
-    "one-shot": "memplace_env.envs.one_shot:OneShotEnv",
-    "steps": "memplace_env.envs.steps:StepsEnv",
-    "game": "memplace_env.envs.malloc_game:MallocGameEnv",
+    "one-shot": ("memplace_env.envs.one_shot:OneShotEnv", "memplace_env.envs.one_shot.flat:flat_space"),
+    "steps": ("memplace_env.envs.steps:StepsEnv", "memplace_env.envs.steps.observation:flat_space"),
+    "game": ("memplace_env.envs.malloc_game:MallocGameEnv", "memplace_env.envs.malloc_game.flat:flat_space"),
 }
+"""Specifications of the formulations: the environment's docstring, and that of its flat observation."""
 MODULES = {
     "python-api": ("memplace_env", "Public names of memplace_env"),
     "wrappers": ("memplace_env.envs.wrappers", "Wrappers and adapters"),
@@ -26,15 +32,40 @@ MODULES = {
 
 def reference_pages() -> dict[str, str]:
     """Return the text of each reference page by its path on the site."""
-    pages = {f"reference/{name}.md": environment_page(target) for name, target in ENVIRONMENTS.items()}
+    pages = {f"reference/{name}.md": environment_page(name) for name in ENVIRONMENTS}
     pages |= {f"reference/{name}.md": module_page(*module) for name, module in MODULES.items()}
     return {"reference/command-line.md": command_line_page(), **pages}
 
 
-def environment_page(target: str) -> str:
-    """Return the page of an environment: its docstring, which is its specification."""
+def environment_page(name: str) -> str:
+    """Return the specification of a formulation: docstrings, an episode of its smallest id, and scores of its ids."""
+    spec, flat = (_named(target) for target in ENVIRONMENTS[name])
+    prefix = Formulation(name).traits.prefix
+    head = ["id", "random", "best rule", "best known", "best known episode", "proven", "reward threshold"]
+    rows = [[*row, "yes" if proven else "no", f"{threshold:.4f}"] for *row, proven, threshold in _scores(prefix)]
+    parts = [
+        f"# {spec.__name__}",
+        markdown_of(spec.__doc__),
+        f"## An episode\n\n![{prefix}-Tiny-v0, played as the exact agent's plan says](../pictures/{name}.gif)",
+        f"## The flat observation, number by number\n\n{markdown_of(flat.__doc__)}",
+        "## Returns\n\nReturns of the default reward; `memplace_env.best_known` gives them.",
+        markdown_table(head, rows),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _named(target: str) -> Any:
     module, _, name = target.partition(":")
-    return f"# {name}\n\n{markdown_of(getattr(importlib.import_module(module), name).__doc__)}\n"
+    return getattr(importlib.import_module(module), name)
+
+
+def _scores(prefix: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the returns of each id with that prefix, whether the best is proven, and the threshold."""
+    for env_id, spec in sorted(gym.registry.items()):
+        if env_id.startswith(f"{prefix}-") and known_id(env_id) in known_results():
+            known = best_known(env_id)
+            returns = known.random_return, known.rule_return, known.best_return, known.reachable_return
+            yield f"`{env_id}`", *(f"{value:.4f}" for value in returns), known.proven, spec.reward_threshold
 
 
 def module_page(name: str, title: str) -> str:

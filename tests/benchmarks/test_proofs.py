@@ -8,7 +8,7 @@ import pytest
 from benchmarks import harness
 from benchmarks.experiments import leaderboard, learning, proofs
 from memplace_agents import make_agent
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_leaderboard.pinned import task_of
 
@@ -28,6 +28,7 @@ def recorded(tmp_path, monkeypatch):
     campaigns = leaderboard.campaigns()
     monkeypatch.setattr(leaderboard, "campaigns", lambda: copy.deepcopy(campaigns))
     monkeypatch.setattr(harness, "RECORDS", tmp_path)
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
     return lambda record: proofs.PROOFS.open().add(record)
 
 
@@ -55,7 +56,7 @@ def test_the_faster_plan_is_kept(recorded):
 
 
 def test_best_known_takes_bound_and_plan(recorded):
-    known = best_known()[MAP]
+    known = known_results()[MAP]
     recorded(record(MAP, known.best_ps, known.bound_ps - 5))
     with pytest.raises(SystemExit, match="no plan in"):
         leaderboard.known(suites=())
@@ -72,7 +73,7 @@ def test_best_known_takes_bound_and_plan(recorded):
 
 def test_the_best_game_is_the_fastest_end_of_one(recorded, monkeypatch):
     """A plan that is no faster than the rules' may be theirs, and none counts as faster than the best known plan."""
-    row = best_known()[GAME]
+    row = known_results()[GAME]
     for latencies, expected in (
         ([(row.cheap_ps, False)], None),
         ([(row.cheap_ps, True), (row.cheap_ps + 1, True), (row.cheap_ps, False)], row.cheap_ps),
@@ -88,8 +89,8 @@ def test_the_best_game_is_the_fastest_end_of_one(recorded, monkeypatch):
 
 def test_no_run_of_ours_is_faster_than_the_best_known_plan():
     records = [
-        run for run in learning.EXPERIMENTS[0].open().records if run["id"] in best_known() and "latency_ps" in run
+        run for run in learning.EXPERIMENTS[0].open().records if run["id"] in known_results() and "latency_ps" in run
     ]
-    worst = max(records, key=lambda run: best_known()[run["id"]].best_ps / run["latency_ps"])
+    worst = max(records, key=lambda run: known_results()[run["id"]].best_ps / run["latency_ps"])
     # Two plans of before plans were kept, of CLIP and ConvNeXt-tiny-edge-tpu, are faster by less than a thousandth.
-    assert best_known()[worst["id"]].best_ps < 1.001 * worst["latency_ps"], f"keep the plan of {worst}"
+    assert known_results()[worst["id"]].best_ps < 1.001 * worst["latency_ps"], f"keep the plan of {worst}"

@@ -13,6 +13,7 @@ def test_flat_observations_have_the_mask_where_the_environment_says(env_id):
     observation, _ = env.reset()
     assert (observation[env.mask_slice] == env.action_masks()).all()
     assert gym.make_vec(env_id, num_envs=2, observation="flat").unwrapped.mask_slice == env.mask_slice
+    assert gym.make(env_id, observation="dict").unwrapped.mask_slice is None
 
 
 def test_one_shot_masks_serve_the_sampler():

@@ -94,6 +94,8 @@ def meta_cases(meta) -> list[Case]:
         of_meta(meta, deterministic=True, seeds=(0,)),
         of_meta(meta, training=Training(tuple(SUITE.instances), 10, 1.0)),
         of_meta(meta, **zero, training=Training(split_suites()["one-shot-train"][:1], 10, 1.0)),
+        of_meta(meta, **zero, training=Training(("MallocGame-Train-v0", "MemPlaceSteps-Train-v0"), 10, 1.0)),
+        of_meta(meta, **zero, training=Training(("MallocGame-Test-v0",), 10, 1.0)),
         of_meta(meta, nominal=True),
         of_meta(meta, machine_seeds=(1, 2, 3, 4, 5)),
         of_meta(meta, **drawn),
@@ -150,7 +152,7 @@ def test_every_rule_of_a_submission_is_noticed_when_it_is_missing(honest):
         *whole_cases(submission),
         *spending_cases(submission.entries[0]),
     ]
-    assert unnoticed(checks, raises, cases, ".xxxxx....xx.xxx.xx.x...xxx.x.........xx.xxxxxxxxxxxxxxxxx") == []
+    assert unnoticed(checks, raises, cases, ".xxxxx.....xxx.xxx.xx.x...xxx.x.........xx.xxxxxxxxxxxxxxxxx") == []
 
 
 def lines_of(entry, **fields) -> bytes:

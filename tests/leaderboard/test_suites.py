@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import memplace_env
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.best_known import best_known
+from memplace_env.envs.best_known import known_results
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, chip_split, group_of, group_split, suites
 from memplace_env.machine.accelerator import accelerator_names
 from memplace_env.program.zoo import catalogue
@@ -84,18 +84,18 @@ def test_of_every_instance_in_every_track_something_is_known():
 def test_of_every_variant_in_a_suite_a_plan_and_a_bound_are_known():
     for formulation in FORMULATIONS:
         for name in filter(lambda name: name.endswith(("-Sliced", "-Compiled")), formulation.traits.variants):
-            row = best_known()[formulation.traits.env_id(name)]
+            row = known_results()[formulation.traits.env_id(name)]
             assert 0 < row.bound_ps <= row.best_ps <= row.cheap_ps, name
-    for env_id, row in best_known().items():
+    for env_id, row in known_results().items():
         assert row.reachable_ps is None or (row.best_ps <= row.reachable_ps and env_id.startswith("MallocGame")), env_id
 
 
 def test_a_bound_above_the_best_known_plan_is_refused(monkeypatch):
     rows = {"MemPlace-A-v0": {"cheap_ps": 9, "best_ps": 5, "bound_ps": 6}}
     monkeypatch.setattr(tomllib, "loads", lambda text: rows)
-    best_known.cache_clear()
+    known_results.cache_clear()
     try:
         with pytest.raises(EnvError, match="the bound of MemPlace-A-v0, 6 ps, is above its best plan, 5 ps"):
-            best_known()
+            known_results()
     finally:
-        best_known.cache_clear()
+        known_results.cache_clear()

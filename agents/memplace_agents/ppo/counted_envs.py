@@ -17,7 +17,7 @@ from memplace_agents.learning.saved_tensors import like
 from memplace_agents.saved_values import load_random, random_state
 from memplace_agents.search.evaluator import EpisodeEvaluator, OneShotEvaluator
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game import MallocGameProblem, MallocGameVectorEnv
+from memplace_env.envs.malloc_game import MallocGameVectorEnv
 from memplace_env.envs.many.drawn import LEAST_GAIN, Drawn
 from memplace_env.envs.one_shot import OneShotVectorEnv
 from memplace_env.envs.registration import Formulation
@@ -179,7 +179,7 @@ class CountedEpisodes(CountedEnv):
                 evaluator.spend(len(rows))
                 continue
             states, box = self._batch.stacked(rows), evaluator.env.task.is_black_box
-            measured = evaluator.offer_ended(states, _asked(evaluator, states) if box else latency_s[rows])
+            measured = evaluator.offer_states(states) if box else evaluator.offer_ended(states, latency_s[rows])
             for row, seen_s in zip(rows, measured, strict=True) if evaluator.noisy or box else ():
                 rewards[row] += self._return_of(row, seen_s) - self._return_of(row, latency_s[row])
 
@@ -230,11 +230,3 @@ def _by_cost_arrays(evaluator: EpisodeEvaluator) -> Any:
     """Return the evaluator's problem as the cost arrays time it."""
     env = evaluator.env
     return env.problem_of(replace(env.task, simulator=None)) if env.task.is_black_box else env.problem
-
-
-def _asked(evaluator: EpisodeEvaluator, states: Ints) -> NDArray[np.float64]:
-    """Return the latencies float64[B] that a black box has for episodes that ended."""
-    problem = evaluator.env.problem
-    if isinstance(problem, MallocGameProblem):
-        return problem.final_latency_s(states)
-    return problem.scores(states).latency_s

@@ -38,11 +38,11 @@ class Agent(ABC, Generic[E]):
         deterministic: True if the seed changes nothing.
     """
 
-    name: ClassVar[str]
-    formulations: ClassVar[tuple[Formulation, ...]]
-    budgeted: ClassVar[bool] = True
+    name: str
+    formulations: tuple[Formulation, ...]
+    budgeted: bool = True
     anytime: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = False
+    deterministic: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Take name and formulations from the registry, for classes of this package that do not set them."""

@@ -88,6 +88,11 @@ class EpisodeEvaluator(Evaluator):
 
     env: MallocGameEnv | StepsEnv
 
+    def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
+        """Count finished episodes as `offer_ended` does, whose arguments these are, and return their latencies."""
+        exact_s = self.env.problem.final_latency_s(states) if len(states) else np.empty(0)
+        return self.offer_ended(states, exact_s, games)
+
     def offer_ended(
         self, states: Ints, exact_s: NDArray[np.float64], episodes: int | None = None
     ) -> NDArray[np.float64]:
@@ -123,11 +128,6 @@ class GameEvaluator(EpisodeEvaluator):
     def baseline_s(self) -> float:
         """Latency with everything in the backing memory."""
         return all_backing_report(self.env.task).latency_s
-
-    def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
-        """Count finished games as `offer_ended` does, whose arguments these are, and return their latencies."""
-        exact_s = self.env.problem.final_latency_s(states) if len(states) else np.empty(0)
-        return self.offer_ended(states, exact_s, games)
 
 
 class StepsEvaluator(EpisodeEvaluator):

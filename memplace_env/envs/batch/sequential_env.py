@@ -18,7 +18,8 @@ from memplace_env.envs.batch.batch import Batch, Problem
 from memplace_env.envs.many.drawn import Drawn
 from memplace_env.envs.many.draws import Draws, SplitDraws, draws_of
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info, shallow_copy
+from memplace_env.envs.one_shot.graph import graph_of
+from memplace_env.envs.placement_env import Observation, Observed, PlacementEnv, each_array, optimum_info, shallow_copy
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import UnorderedOptions, resolve_task
@@ -48,6 +49,8 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     ACTIONS: ClassVar[tuple[str, str, str]]
     """Names of the actions, for error messages."""
+    state_columns: ClassVar[Any]
+    """Function of a problem and a state: float64[T, C], what nodes of graph observations say about the state."""
     problem: Problem
     programs: Draws | None
     setting: Setting
@@ -132,7 +135,11 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     @abstractmethod
     def form_of(self, seen: Any) -> Observation:
-        """Return observations of a batch in the form that Gymnasium takes."""
+        """Return observations of a batch in the form that Gymnasium takes; never graphs."""
+
+    def graph_of(self, problem: Problem, state: Ints) -> spaces.GraphInstance:
+        """Return the graph that `observation="graph"` shows of a state."""
+        return graph_of(problem.task, self.state_columns(problem, state))
 
     @property
     def n_steps(self) -> int:
@@ -174,7 +181,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Observed, dict[str, Any]]:
         """Begin an episode; without `programs` it is the same each time.
 
         Args:
@@ -198,7 +205,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
         info = self.first_infos(self._batch)
         if start is not None and "skipped" in info:
             info["skipped"] -= start[Batch.DECIDED]
-        return self._shown(self._batch.observe()), {**_scalars(info), **self.episode_info}
+        return self._shown(self._batch.observe()), self._told(info)
 
     def checked_start(self, options: Any) -> Ints | None:
         """Return a copy of the state that options of `reset` name, or None.
@@ -215,7 +222,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
             )
         return self.problem.checked_start(options["state"])
 
-    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Take one decision.
 
         Raises:
@@ -226,7 +233,7 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
             raise ActionError("The episode is over; call reset() before the next step.")
         seen = self._batch.empty(1)
         rewards, info = self.play(self._batch, actions, self.scale, seen)
-        return self._shown(seen), rewards[0].item(), self._is_over, False, {**_scalars(info), **self.episode_info}
+        return self._shown(seen), rewards[0].item(), self._is_over, False, self._told(info)
 
     def checked_actions(self, actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Return the actions as int64 of that shape.
@@ -303,10 +310,11 @@ class SequentialEnv(PlacementEnv[np.int64], Generic[Problem, Episodes]):
     def _begin(self, state: Ints) -> None:
         self._batch.begin([0], [self.problem], [state])
 
-    def _shown(self, seen: Any) -> Observation:
+    def _told(self, info: Info) -> dict[str, Any]:
+        """Return the only row of infos, Python's numbers and arrays, see `complete`."""
+        return self.complete({key: value.item() if value.ndim == 1 else value[0] for key, value in info.items()})
+
+    def _shown(self, seen: Any) -> Observed:
+        if self.graph:
+            return self.graph_of(self.problem, self._state)
         return each_array(lambda array: array[0], self.form_of(seen))
-
-
-def _scalars(info: Info) -> dict[str, Any]:
-    """Return the only row of infos: Python's numbers, and arrays."""
-    return {key: value.item() if value.ndim == 1 else value[0] for key, value in info.items()}

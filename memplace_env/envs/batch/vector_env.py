@@ -40,13 +40,15 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             other mode.
 
     Raises:
-        EnvError: for an invalid number or mode, more copies than memory can hold, or a render mode: a batch draws
-            nothing.
+        EnvError: for an invalid number or mode, more copies than memory can hold, a render mode, as a batch draws
+            nothing, or graphs.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
     def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str, bytes_each: int) -> None:
+        if env.graph:
+            raise EnvError("A native vector environment shows no graphs; pass vectorization_mode='sync', too.")
         if env.render_mode is not None:
             raise EnvError(
                 f"A vector environment draws nothing, so it has no render_mode={env.render_mode!r}; leave it out, or "

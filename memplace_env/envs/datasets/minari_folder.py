@@ -33,9 +33,15 @@ def check_minari() -> None:
 
 
 def write_minari(
-    folder: Path, env: Followed, episodes: Iterable[PlanEpisode], agent: str, replace: bool = False
+    folder: Path,
+    env: Followed,
+    episodes: Iterable[PlanEpisode],
+    agent: str,
+    replace: bool = False,
+    grade: str = "",
+    best: float | None = None,
 ) -> str:
-    """Write a dataset into `folder / "data"`, all of it or nothing.
+    """Write a dataset into `folder / "data"`, compressed, all of it or nothing.
 
     `minari.MinariDataset(folder / "data")` reads it; `minari.load_dataset(id)` does if the folder is where Minari keeps
     that id.
@@ -46,9 +52,11 @@ def write_minari(
         episodes: the episodes, written one by one.
         agent: name of the agent whose plans they follow.
         replace: whether to replace a dataset that is there.
+        grade: stands in the dataset's id in the place of the agent.
+        best: the return that counts as 1 for `minari.get_normalized_score`; 0 counts as 0.
 
     Returns:
-        the dataset's id, `memplace/<environment>/<agent>-v0`.
+        the dataset's id, `memplace/<environment>/<agent or grade>-v0`.
 
     Raises:
         EnvError: if Minari is not installed, observations are not flat, or a dataset is there that shall not be
@@ -63,7 +71,7 @@ def write_minari(
     check_free(folder, replace)
     folder = folder.absolute()  # Minari counts the bytes of a relative folder in the wrong place
     assert env.spec is not None
-    dataset_id = f"memplace/{env.spec.name}/{agent}-v0"
+    dataset_id = f"memplace/{env.spec.name}/{grade or agent}-v0"
     new, old = folder / f".{DATA}.new", folder / f".{DATA}.old.new"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(new, ignore_errors=True)
@@ -80,7 +88,11 @@ def write_minari(
                 "requirements": [f"memplace=={__version__}"],
             }
         )
+        if best is not None:
+            storage.update_metadata({"ref_min_score": 0.0, "ref_max_score": best})
         storage.update_episodes(_buffers(episodes))
+        _compress(new / "main_data.hdf5")
+        storage.update_metadata({"dataset_size": storage.get_size()})
         if (folder / DATA).exists():
             (folder / DATA).rename(old)
         new.rename(folder / DATA)
@@ -105,6 +117,25 @@ def check_free(folder: Path, replace: bool) -> None:
         raise EnvError(f"{data} exists and holds no dataset; pass another folder.")
     if not replace:
         raise EnvError(f"{data} holds a dataset already; pass another --out, or --force to replace it.")
+
+
+def _compress(path: Path) -> None:
+    """Write a file of episodes anew, compressed: a chunk is a whole array, as neighbouring observations are alike."""
+    import h5py
+
+    whole = path.with_suffix(".whole")
+    path.rename(whole)
+    with h5py.File(whole) as old, h5py.File(path, "w", track_order=True, libver="v110") as new:  # small heads
+
+        def copy(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Group):
+                new.create_group(name).attrs.update(item.attrs)
+            else:
+                form = {"chunks": item.shape, "maxshape": item.maxshape, "compression": "gzip", "compression_opts": 9}
+                new.create_dataset(name, data=item[()], **form)
+
+        old.visititems(copy)
+    whole.unlink()
 
 
 def _buffers(episodes: Iterable[PlanEpisode]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from memplace_env.envs.batch.sequential_env import SequentialEnv
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem, nearest_actions
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.envs.placement_env import Observation, PlacementEnv
+from memplace_env.envs.placement_env import Observed, PlacementEnv
 from memplace_env.envs.steps import StepsEnv, StepsProblem
 from memplace_env.envs.steps.step_kernels import CURSOR
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -35,7 +35,7 @@ class PlanEpisode(NamedTuple):
         seed: what drew its random decisions.
     """
 
-    observations: list[Observation]
+    observations: list[Observed]
     actions: list[Any]
     rewards: list[float]
     infos: list[dict[str, Any]]

@@ -14,13 +14,15 @@ from memplace_env.envs.batch.sequential_env import SCALES, Info, SequentialEnv
 from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
 from memplace_env.envs.malloc_game.flat import MASK, flat_space
 from memplace_env.envs.malloc_game.game_batch import GameBatch, Seen
+from memplace_env.envs.malloc_game.graph import STATE_COLUMNS, state_columns
 from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ACTIONS
 from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
 from memplace_env.envs.many.draws import Draws
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation
+from memplace_env.envs.one_shot.graph import TASK_COLUMNS, graph_space
+from memplace_env.envs.placement_env import Observation, Observed
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.resolve_task import TaskOptions
@@ -70,6 +72,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     `observation="flat"`: one vector instead, Box(0, 1, (546,) float32), for a plain MLP: the same with the profile and
     the bandwidth eight times coarser; `flat.flat_space` lists every number.
 
+    `observation="graph"`: Gymnasium's `Graph` of the ops, see `one_shot.graph` and `graph.STATE_COLUMNS`.
+
     ## Reward
     `reward="percent"` (default): the drop of the estimated latency, in percent of the latency with everything in the
     backing memory. The estimate counts final ops as they are, everything undecided as in the backing memory, and all
@@ -85,6 +89,11 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     latency counts as 1 %, so that no reward grows beyond all bounds.
     With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
     simulator's latency, so that the return is that of the simulator.
+
+    ## As a decision process
+    The state is where each tensor's data and blocks are, and what of the port's time is taken, `get_state()`;
+    transition and reward are deterministic, the horizon is fixed by the program. Observations are not Markov: they show
+    addresses in 64 bins (flat: 8) and 32 decisions ahead, and not which tensor a block holds, nor when it is used next.
 
     ## Episode end
     After the last use (`terminated=True`); every game of a program has the same length.
@@ -123,6 +132,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     formulation = Formulation.GAME
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ACTIONS
+    state_columns = staticmethod(state_columns)
+    graph_columns = (*TASK_COLUMNS, *STATE_COLUMNS)
     mask_slice = MASK
 
     def __init__(
@@ -150,7 +161,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
             options=options,
         )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
-        self.observation_space = space
+        self.observation_space = graph_space(self.graph_columns) if self.graph else space
 
     def drawn(self, setting: Setting) -> Drawn[MallocGameProblem]:
         """Return the game of a setting, see `drawn_game`."""
@@ -172,7 +183,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
 
     def new_batch(self, problems: list[MallocGameProblem], states: list[Ints]) -> GameBatch:
         """Return games in copies of these states."""
-        return GameBatch(problems, states, self.flat)
+        return GameBatch(problems, states, self.flat or self.graph)
 
     def play(
         self, batch: GameBatch, actions: Ints, scale: float | NDArray[np.float64], seen: Seen
@@ -195,7 +206,7 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
         """Return observations in the form that Gymnasium takes."""
         return seen._asdict() if isinstance(seen, Observations) else seen
 
-    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Play one decision; errors as in `SequentialEnv.step`."""
         observation, reward, over, truncated, info = super().step(action)
         self.problem.evaluated += over and not self.task.is_black_box  # `settle` counts those of a black box

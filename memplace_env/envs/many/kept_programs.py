@@ -33,8 +33,10 @@ def read_kept(spec: WorkloadSpec, **options: Any) -> Program:
     Raises:
         WorkloadError: as `resolve_workload`.
     """
-    folder = None if not isinstance(spec, str) or spec.startswith("synthetic:") or is_path(spec) else _folder()
-    if folder is None or (model := named_file(spec)).suffix == ".program":
+    if not isinstance(spec, str) or spec.startswith("synthetic:") or is_path(spec):
+        return resolve_workload(spec, **options)
+    folder, model = _folder(), named_file(spec)
+    if folder is None or model.suffix == ".program":
         return resolve_workload(spec, **options)
     text = json.dumps(options, sort_keys=True, default=str).encode()
     file = folder / f"{hashlib.sha256(text + model.read_bytes()).hexdigest()[:32]}.program"

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.arguments import NO_STATE, checked_flag, checked_options, checked_seed
 from memplace_env.envs.one_shot.flat import flat_observation, flat_space
+from memplace_env.envs.one_shot.graph import TASK_COLUMNS, graph_of, graph_space
 from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info
+from memplace_env.envs.placement_env import Observation, Observed, PlacementEnv, each_array, optimum_info
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.compiler import native_levels
@@ -63,7 +64,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `action_mask` | Box(0, 1, (2T * L,) int8) | 1 for levels that can hold the tensor; see `problem.mask`       |
 
     `observation="flat"`: one vector instead, Box(0, 1, (100 + 2L,) float32), a summary of the program and the chip for
-    a plain MLP; `flat.flat_space` lists every number.
+    a plain MLP; `flat.flat_space` lists every number. `"graph"`: Gymnasium's own type, see `graph.graph_space`.
 
     ## Reward
     `reward="speedup"` (default): latency(native) / latency of the plan that the compiler made, whether it had to move
@@ -73,6 +74,11 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     Speed-ups are positive, and 1 is as fast as native: random assignments of BERT get 0.69 with a standard deviation of
     0.03, its proven optimum 1.265; of ResNet50 0.73, 0.05 and 1.053. `"egrl"`, the paper's reward, is in [-1, 0) until
     an assignment fits, and none of 1,000 random ones of either does. An episode is one step, so gamma has no effect.
+
+    ## As a decision process
+    One state and one action, so a bandit; transition and reward are deterministic. `Dict` shows the graph and the sizes
+    that the reward depends on, but no times; flat, many programs look alike. Of one program neither hides anything, as
+    each episode is the same.
 
     ## Episode end
     Every step ends the episode (`terminated=True`).
@@ -105,7 +111,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `copies`      | `None`    | "all": plans may copy tensors between fast memories, too                         |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
-    | `observation` | `"dict"`  | or "flat"                                                                        |
+    | `observation` | `"dict"`  | or "flat", "graph"                                                               |
     | `optimum`     | `False`   | whether `info` has the optimum, see there                                        |
 
     A program that updates its weights, such as a training step, needs a chip with streamed weights: `"tpu-v4i"`, or
@@ -116,6 +122,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     """
 
     formulation = Formulation.ONE_SHOT
+    graph_columns = TASK_COLUMNS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 1}  # noqa: RUF012
 
     def __init__(
@@ -139,12 +146,12 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
             flat_observation(self.problem) if self.flat else dict_observation(self.problem)
         )
         space: spaces.Space[Any] = flat_space(self.problem) if self.flat else dict_space(self.problem)
-        self.observation_space = space
+        self.observation_space = graph_space(self.graph_columns) if self.graph else space
         self.action_space = action_space(self.problem)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Observed, dict[str, Any]]:
         """Start over; the observation is the same each time.
 
         Raises:
@@ -154,9 +161,9 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
             raise EnvError(NO_STATE)
         super().reset(seed=checked_seed(seed))
         self._assignment = None
-        return self._observation(), {**native_info(self.problem), **self.episode_info}
+        return self._observation(), self.complete(native_info(self.problem))
 
-    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Compile and time one assignment.
 
         Raises:
@@ -167,7 +174,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self._scores = scores
         reward = float(self.reward_of(scores)[0])
         info = {key: np.asarray(value).item() for key, value in step_info(self.problem, scores).items()}
-        return self._observation(), reward, True, False, {**info, **self.episode_info}
+        return self._observation(), reward, True, False, self.complete(info)
 
     def score(self, assignments: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
         """Return rewards float64[B] and scores of assignments int[B, 2T]; for searches, the episode stays as it is.
@@ -248,8 +255,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
         return render(self.task, self.plan(), self.report(), mode)
 
-    def _observation(self) -> Observation:
-        return each_array(np.copy, self.fixed_observation)
+    def _observation(self) -> Observed:
+        return graph_of(self.task) if self.graph else each_array(np.copy, self.fixed_observation)
 
 
 def action_space(problem: OneShotProblem) -> spaces.MultiDiscrete:

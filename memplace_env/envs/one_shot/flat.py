@@ -56,7 +56,7 @@ def _segments(task: Task) -> list[Floats]:
     """Return six columns float64[16], one number for each sixteenth of the schedule."""
     program, capacity = task.program, task.accelerator.levels[0].capacity_bytes
     segment = np.arange(program.num_ops) * SEGMENTS // max(program.num_ops, 1)
-    time = np.bincount(segment, weights=_op_ps(task), minlength=SEGMENTS)
+    time = np.bincount(segment, weights=backing_ps_by_op(task), minlength=SEGMENTS)
     compute = np.bincount(segment, weights=task.costs.compute_ps, minlength=SEGMENTS)
     use_ps, use_segment = task.costs.use_ps[:, -1], segment[program.use_op]
     reads_weight = (program.tensor_kind == TensorKind.WEIGHT)[program.use_tensor]
@@ -78,7 +78,7 @@ def _whole(task: Task) -> Floats:
     program = task.program
     counts = [program.num_ops, program.bytes_of(TensorKind.WEIGHT), program.bytes_of(TensorKind.ACTIVATION)]
     logarithms = np.log2(1 + np.array(counts, dtype=np.float64)) / (20, 40, 40)
-    return np.append(logarithms, task.costs.compute_ps.sum() / _op_ps(task).sum())
+    return np.append(logarithms, task.costs.compute_ps.sum() / backing_ps_by_op(task).sum())
 
 
 def _levels(task: Task) -> list[Floats]:
@@ -89,7 +89,7 @@ def _levels(task: Task) -> list[Floats]:
     return [capacity / (capacity + placeable), traffic / (traffic + traffic[-1])]
 
 
-def _op_ps(task: Task) -> NDArray[np.int64]:
+def backing_ps_by_op(task: Task) -> NDArray[np.int64]:
     """Return int64[T], time of each op with everything in the backing memory, ps."""
     used = np.zeros((task.program.num_ops, task.accelerator.num_levels), dtype=np.int64)
     np.add.at(used[:, -1], task.program.use_op, task.costs.use_ps[:, -1])

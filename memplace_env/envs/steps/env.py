@@ -16,8 +16,10 @@ from memplace_env.envs.batch.sequential_vector import SequentialVectorEnv
 from memplace_env.envs.many.drawn import MOST_LOADED, Drawn, drawn_problem
 from memplace_env.envs.many.draws import Draws
 from memplace_env.envs.many.setting import Setting
-from memplace_env.envs.placement_env import Observation
+from memplace_env.envs.one_shot.graph import TASK_COLUMNS, graph_space
+from memplace_env.envs.placement_env import Observation, Observed
 from memplace_env.envs.registration import Formulation
+from memplace_env.envs.steps.graph import STATE_COLUMNS, state_columns
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.envs.steps.step_features import checked_order
@@ -74,6 +76,8 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     `features` Box(0, 1, (68,) float32) and `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of
     the entry are 0.
 
+    `observation="graph"`: Gymnasium's `Graph` of the ops, see `one_shot.graph` and `graph.STATE_COLUMNS`.
+
     ## Reward
     The return is about the compiler's plan, by the simulator if there is one; use a discount (gamma) of 1.
 
@@ -87,6 +91,11 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
 
     The last step pays it, all others 0. With `dense=True` each step pays the change of the estimate, and the last one
     the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
+
+    ## As a decision process
+    The state is the level of each decided entry, `get_state()`; transition and reward are deterministic, the horizon is
+    fixed by the program. Observations are not Markov: they show how full the levels are during the entry's life, and
+    not what lies there, nor the entries to come. Discount 1; with 0.99 a reward 544 decisions ahead counts 0.4 %.
 
     ## Episode end
     After the last entry (`terminated=True`); every episode of a program has the same length.
@@ -117,7 +126,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     | `order`       | `"density"` | entries that save most time per byte and op of their life first; or `"schedule"`   |
     | `reward`      | `"speedup"` | or `"percent"`, `"fraction"`, `"gain"`, see above                                  |
     | `dense`       | `False`     | whether all steps pay, see above                                                   |
-    | `observation` | `"flat"`    | or `"dict"`                                                                        |
+    | `observation` | `"flat"`    | or `"dict"`, `"graph"`                                                             |
     | `optimum`     | `False`     | whether `info` has the optimum, see there                                          |
     | `programs`    | `None`      | what `reset` draws from instead of a workload, as in `MallocGameEnv`               |
 
@@ -130,6 +139,8 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     formulation = Formulation.STEPS
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
     ACTIONS = ("fast", "middle", "backing")
+    state_columns = staticmethod(state_columns)
+    graph_columns = (*TASK_COLUMNS, *STATE_COLUMNS)
     mask_slice = slice(0, LEVELS)
 
     def __init__(
@@ -159,7 +170,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
             options=options,
         )
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
-        self.observation_space = space
+        self.observation_space = graph_space(self.graph_columns) if self.graph else space
 
     def drawn(self, setting: Setting) -> Drawn[StepsProblem]:
         """Return the steps of a setting, see `drawn_steps`."""
@@ -233,7 +244,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
         """Return observations in the form that Gymnasium takes."""
         return in_form(seen, self.flat)
 
-    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Decide the next entry; errors as in `SequentialEnv.step`."""
         result = super().step(action)
         self._last = result[4]

@@ -165,6 +165,10 @@ class StepsProblem:
         """Return the scores of the plans that the compiler makes of the states' levels."""
         return self.one_shot.evaluate(self.levels(states))
 
+    def final_latency_s(self, states: Ints) -> NDArray[np.float64]:
+        """Return latencies of the plans of finished states in seconds, float64[B], by the black box if there is one."""
+        return self.scores(states).latency_s
+
     def plan(self, state: Ints) -> MemoryPlan:
         """Return the compiler's plan of a state's levels, see `OneShotProblem.compile`."""
         return self.one_shot.compile(self.levels(state[None])[0]).plan

@@ -12,7 +12,7 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.wrappers import GraphObservation, MeasurementNoise, SB3VecEnv
+from memplace_env.envs.wrappers import MeasurementNoise, SB3VecEnv
 from tests.test_all_envs import assert_same
 
 WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
@@ -20,19 +20,6 @@ WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
 
 def make() -> gym.Env:
     return gym.make("MemPlace-v0", reward="egrl", **WORKLOAD)
-
-
-def test_graph_observation():
-    env = GraphObservation(make())
-    graph, _ = env.reset(seed=0)
-    assert graph in env.observation_space
-    assert graph.nodes.shape == (9, 19)
-    assert (graph.edge_links.T == env.unwrapped.program.edges).all()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*different from the unwrapped version")
-        check_env(env, skip_render_check=True)
-    with pytest.raises(EnvError, match="nodes"):
-        GraphObservation(gym.make("CartPole-v1"))
 
 
 GAME = {"workload": "synthetic:diamond?ops=6&seed=1&accelerator=tpu-v4i"}

@@ -18,7 +18,8 @@ from memplace_env.envs.malloc_game.viewer.game_text import (
     outcome_text,
 )
 from memplace_env.placement.simulator import traffic_bound_ps
-from memplace_env.program.program import Ints
+from memplace_env.program.blocks import kinds_of
+from memplace_env.program.program import Ints, Program
 from memplace_env.report.panels import (
     OP_AXIS,
     Box,
@@ -138,7 +139,7 @@ def _draw_header(figure: Figure, snapshot: GameSnapshot) -> None:
     else:
         PAGE.write(figure, left, 58, decision_text(snapshot, 40), fontsize=HEAD_PT)
         _draw_actions(figure, snapshot, decision)
-    _draw_legend(figure)
+    _draw_legend(figure, problem.program)
 
 
 def _draw_actions(figure: Figure, snapshot: GameSnapshot, decision: PendingDecision) -> None:
@@ -154,11 +155,15 @@ def _draw_actions(figure: Figure, snapshot: GameSnapshot, decision: PendingDecis
         PAGE.write(figure, PAGE.left + 166, top, action_text(snapshot, action), color=colour, fontsize=11)
 
 
-def _draw_legend(figure: Figure) -> None:
-    """Draw the legend, with the same entries in every frame, so that nothing jumps."""
+def _draw_legend(figure: Figure, program: Program) -> None:
+    """Draw the legend of a program, with the same entries in every frame, so that nothing jumps."""
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=BLOCK_COLOURS[kind], label=label) for kind, label in _LABELS.items()]
+    callers = (program.tensor_kind != kinds_of(program)).any()  # inputs and outputs that are blocks
+    shown = {
+        kind: label for kind, label in _LABELS.items() if callers or kind not in (BlockKind.FILLED, BlockKind.TAKEN)
+    }
+    handles = [Patch(color=BLOCK_COLOURS[kind], label=label) for kind, label in shown.items()]
     handles.append(in_flight_handle())
     for label, share in _STRENGTHS.items():
         handles.append(Patch(facecolor=paler("#777777", share), edgecolor="#777777", label=label))

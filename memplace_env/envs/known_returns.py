@@ -1,0 +1,84 @@
+"""Scores of returns by what is best known of an environment, and the plans that are best known."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import NamedTuple
+from zipfile import ZipFile
+
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.units import PS
+from memplace_env.envs.best_known import PROVEN, Known, known_id, known_results
+from memplace_env.envs.registration import formulation_of_id
+from memplace_env.placement.memory_plan import MemoryPlan
+
+
+class BestKnown(NamedTuple):
+    """Best known results of an environment, in the unit of its default reward and in seconds.
+
+    Attributes:
+        best_return: return of the best known plan.
+        reachable_return: return of the best known episode: in games, whose player chooses no addresses, it may be less.
+        rule_return: return of the best plan of a rule that does not search.
+        random_return: mean return of 100 random assignments, also in steps, or of 100 games of random legal actions.
+        latency_s: latency of the best known plan.
+        bound_s: lower bound of all plans, which solvers proved.
+        proven: whether the two agree to 0.01 %.
+    """
+
+    best_return: float
+    reachable_return: float
+    rule_return: float
+    random_return: float
+    latency_s: float
+    bound_s: float
+    proven: bool
+
+
+def best_known(env_id: str) -> BestKnown:
+    """Return the best known results of a registered environment.
+
+    Raises:
+        EnvError: if the id is not of this package, draws its programs, or nothing is known of it.
+    """
+    (row, baseline_ps), formulation = _row(env_id), formulation_of_id(env_id)
+    of_best, of_reachable, of_rule = (
+        formulation.return_of(latency_ps, baseline_ps)
+        for latency_ps in (row.best_ps, row.reachable_ps or row.best_ps, row.cheap_ps)
+    )
+    proven = row.best_ps <= (1 + PROVEN) * row.bound_ps
+    seconds = row.best_ps * PS, row.bound_ps * PS
+    return BestKnown(of_best, of_reachable, of_rule, row.random_return or 0.0, *seconds, proven)
+
+
+def normalised_score(env_id: str, episode_return: float) -> float:
+    """Return the score of a return of the environment's default reward: the share of the best known gain.
+
+    1 is the best known plan, more a faster one; 0 is what returns are relative to, native's plan, in games everything
+    in the backing memory; below 0 are slower ones.
+
+    Raises:
+        EnvError: as `best_known`.
+    """
+    nothing = formulation_of_id(env_id).return_of(1, 1)
+    return (episode_return - nothing) / (best_known(env_id).best_return - nothing)
+
+
+def best_plan(env_id: str) -> MemoryPlan | None:
+    """Return the best known plan of an environment, None where none is kept; in steps that of the map.
+
+    Solvers and searches found it. It is as fast as `best_known` says, or a little slower where a later plan was not
+    kept.
+    """
+    name = f"{known_id(env_id)}.json"
+    with ZipFile(str(files("memplace_env.envs").joinpath("best-plans.zip"))) as archive:
+        return MemoryPlan.from_json(archive.read(name).decode()) if name in archive.namelist() else None
+
+
+def _row(env_id: str) -> tuple[Known, int]:
+    """Return what is known of an id, and the latency of its baseline in ps."""
+    row = known_results().get(known_id(env_id))
+    if row is None or row.baseline_ps is None:
+        formulation_of_id(env_id)
+        raise EnvError(f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator.")
+    return row, row.baseline_ps

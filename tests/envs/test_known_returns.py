@@ -1,0 +1,57 @@
+"""Best known results of ids, in the unit of their returns."""
+
+import gymnasium as gym
+import pytest
+
+import memplace_env
+from memplace_env import best_known, best_plan, normalised_score
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.units import PS
+from memplace_env.envs.best_known import known_results
+from memplace_env.placement.simulator import evaluate_plan
+
+IDS = ("MemPlace-SqueezeNet-v0", "MemPlaceSteps-SqueezeNet-v0", "MallocGame-NeRF-edge-tpu-v0")
+
+
+def returns_of(env, latency_s):
+    """Return the return of an episode that ends with this latency."""
+    info = env.reset()[1]
+    if env.formulation == "game":
+        return env.return_of(latency_s, env.problem, env.scale)
+    return info["native_latency_s"] / latency_s
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_best_known_returns_are_those_of_the_environment(env_id):
+    env, known = gym.make(env_id).unwrapped, best_known(env_id)
+    assert known.best_return == pytest.approx(returns_of(env, known.latency_s), rel=1e-9)
+    assert known.bound_s <= known.latency_s
+    assert known.rule_return <= known.reachable_return <= known.best_return
+    assert normalised_score(env_id, known.best_return) == pytest.approx(1)
+    assert normalised_score(env_id, 0.0 if env.formulation == "game" else 1.0) == 0
+    assert known.rule_return < env.spec.reward_threshold < known.best_return
+    plan = best_plan(env_id)
+    assert known.latency_s <= evaluate_plan(env.task, plan).latency_ps * PS <= 1.001 * known.latency_s
+
+
+def test_every_id_of_one_program_has_a_threshold_within_reach():
+    for env_id, spec in gym.registry.items():
+        if env_id.startswith(("MemPlace", "MallocGame")) and spec.kwargs and "simulator" not in spec.kwargs:
+            assert spec.reward_threshold is not None, env_id
+    for env_id, row in known_results().items():
+        known = best_known(env_id)
+        assert known.proven == (row.best_ps <= 1.0001 * row.bound_ps)
+        assert normalised_score(env_id, gym.spec(env_id).reward_threshold) <= 0.9901, env_id
+    for family in ("MemPlace", "MemPlaceSteps", "MallocGame"):
+        env = gym.make(f"{family}-Tiny-v0")
+        assert 0.999 < env.spec.reward_threshold / env.reset()[1]["optimal_return"] <= 1
+
+
+def test_of_other_ids_nothing_is_known():
+    for env_id in ("MallocGame-Train-v0", "MemPlace-ResNet50-intel-npu-4000-Event-v0"):
+        with pytest.raises(EnvError, match=f"Nothing is known of {env_id}"):
+            best_known(env_id)
+    with pytest.raises(EnvError, match="is not an id of this package"):
+        normalised_score("CartPole-v1", 1.0)
+    assert best_plan("MemPlace-v0") is None
+    assert memplace_env.BestKnown._fields[0] == "best_return"
