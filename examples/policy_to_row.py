@@ -8,6 +8,7 @@ test split: neither their programs nor their chips are among those.
 
 import argparse
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import torch
@@ -20,7 +21,8 @@ from memplace_env.envs.wrappers import SB3VecEnv
 
 UNSEEN = "MallocGame-NeRF-intel-npu-4000-v0", "MallocGame-DCN-V2-ethos-u65-v0"
 ROW = """
-The row, from the same folder:
+The row:
+  cd {folder}
   memplace leaderboard run policy_to_row:Trained --option policy={policy} --suite quick-v1 --track zero-shot \\
     --trained-on MallocGame-Train-v0 --training-plans {plans} --out row
   memplace leaderboard verify row
@@ -64,4 +66,4 @@ if __name__ == "__main__":
     for env_id in UNSEEN:
         solution = Trained(options.policy).solve(env_id, budget=100)
         print(f"{env_id}: {solution.speedup:.3f} times as fast as everything in the backing memory")
-    print(ROW.format(policy=options.policy, plans=plans))
+    print(ROW.format(folder=Path(__file__).resolve().parent, policy=Path(options.policy).resolve(), plans=plans))

@@ -29,8 +29,8 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
 
     Args:
         settings: every constant; None for those of the formulation.
-        policy: a `FlatPolicy` of `PlanGradient` from other programs, or a file of one; the first logits are its
-            log-probabilities. It needs PyTorch; one that does not fit is an `AgentError` of `solve`.
+        policy: a `FlatPolicy` of `PlanGradient` from other programs, or a file of one; its log-probabilities
+            are added to the first logits. It needs PyTorch; one that does not fit is an `AgentError` of `solve`.
 
     Raises:
         AgentError: if a setting is out of range.

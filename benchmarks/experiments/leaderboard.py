@@ -40,8 +40,8 @@ RERUNS: Final = ROOT / "benchmarks" / "reruns.jsonl"
 DRAWN: Final = "black-box-v2"
 """The suite whose machines are drawn: its table has a column for each of them."""
 HEADS: Final = ("suite", *(field.name for field in fields(StandingsRow) if field.name != "left_out"))
-PLAYERS: Final = ("cross-entropy", "game-local-search", "muzero", "plan-gradient", "ppo")
-"""Agents that play games and nothing else, once they know the plans of the rules."""
+PLAYERS: Final = ("cross-entropy", "egrl", "game-local-search", "local-search", "muzero", "plan-gradient", "ppo")
+"""Agents whose plans end episodes, but for those of the rules that they begin with."""
 RANDOM: Final = 100
 """Random games or assignments whose mean return an id's row has."""
 NAMES: Final = {Formulation.ONE_SHOT: "Maps", Formulation.GAME: "Games"}
@@ -134,7 +134,7 @@ def campaigns() -> dict[str, dict[str, int]]:
 
 
 def played(suites: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
-    """Yield ids of games, latencies in ps of recorded plans, and True if that is a game's end, no rule's plan or not.
+    """Yield ids, latencies in ps of recorded plans, and True if that ends a game, whether a rule's plan is as fast or not.
 
     They are of the learning campaign, of plans that were followed as games, and of submissions; see `PLAYERS`.
     """
@@ -191,7 +191,7 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
                     found[entry.env_id]["best_ps"] = min(found[entry.env_id]["best_ps"], entry.latency_ps)
     for env_id, latency_ps, is_game in played(suites):
         row = found.get(env_id)
-        if row and formulation_of_id(env_id) is Formulation.GAME and (is_game or latency_ps < row["cheap_ps"]):
+        if row and (is_game or latency_ps < row["cheap_ps"]):
             row["reachable_ps"] = max(min(latency_ps, row.get("reachable_ps", latency_ps)), row["best_ps"])
     for env_id, row in found.items():
         if row["bound_ps"] > row["best_ps"]:

@@ -23,9 +23,9 @@ class Known:
         cheap_ps: latency of the best plan of a rule that does not search.
         best_ps: latency of the best known plan.
         bound_ps: proven lower bound; the best known plan is optimal where the two agree to 0.01 %.
-        reachable_ps: latency of the best plan that is known to be the end of a game, at least `best_ps`: the player of
-            a game does not choose addresses and windows, so plans of solvers may be out of its reach. None for
-            environments that are no games, and for games of which none that is faster than the rules was recorded.
+        reachable_ps: latency of the best plan that is known to end an episode, at least `best_ps`: players of games and
+            maps choose no addresses or windows, so plans of solvers may be out of their reach. None where no episode
+            was recorded that is faster than the rules' plans.
         baseline_ps: latency of what returns are relative to: of native's plan; in games of everything in the backing
             memory. None on drawn machines, as what follows.
         random_return: mean return of 100 random assignments, or of 100 games of random legal actions.
@@ -58,5 +58,5 @@ def known_results() -> Mapping[str, Known]:
 
 
 def known_id(env_id: str) -> str:
-    """Return the id under which an id's best known results are kept: in steps that of the map."""
-    return env_id.replace("MemPlaceSteps-", "MemPlace-")
+    """Return the id under which an id's best known results are kept: without its module, and in steps that of the map."""
+    return env_id.removeprefix("memplace_env:").replace("MemPlaceSteps-", "MemPlace-")

@@ -18,7 +18,8 @@ class BestKnown(NamedTuple):
 
     Attributes:
         best_return: return of the best known plan.
-        reachable_return: return of the best known episode: in games, whose player chooses no addresses, it may be less.
+        reachable_return: return of the best known episode, which may be less, as players choose no addresses; that of
+            the best rule where no better one was recorded.
         rule_return: return of the best plan of a rule that does not search.
         random_return: mean return of 100 random assignments, also in steps, or of 100 games of random legal actions.
         latency_s: latency of the best known plan.
@@ -44,7 +45,7 @@ def best_known(env_id: str) -> BestKnown:
     (row, baseline_ps), formulation = _row(env_id), formulation_of_id(env_id)
     of_best, of_reachable, of_rule = (
         formulation.return_of(latency_ps, baseline_ps)
-        for latency_ps in (row.best_ps, row.reachable_ps or row.best_ps, row.cheap_ps)
+        for latency_ps in (row.best_ps, row.reachable_ps or row.cheap_ps, row.cheap_ps)
     )
     proven = row.best_ps <= (1 + PROVEN) * row.bound_ps
     seconds = row.best_ps * PS, row.bound_ps * PS
@@ -68,8 +69,12 @@ def best_plan(env_id: str) -> MemoryPlan | None:
     """Return the best known plan of an environment, None where none is kept; in steps that of the map.
 
     Solvers and searches found it. It is as fast as `best_known` says, or a little slower where a later plan was not
-    kept.
+    kept; none is kept of `-Sliced` and `-Compiled` ids.
+
+    Raises:
+        EnvError: as `best_known`.
     """
+    _row(env_id)
     name = f"{known_id(env_id)}.json"
     with ZipFile(str(files("memplace_env.envs").joinpath("best-plans.zip"))) as archive:
         return MemoryPlan.from_json(archive.read(name).decode()) if name in archive.namelist() else None
@@ -80,5 +85,8 @@ def _row(env_id: str) -> tuple[Known, int]:
     row = known_results().get(known_id(env_id))
     if row is None or row.baseline_ps is None:
         formulation_of_id(env_id)
-        raise EnvError(f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator.")
+        raise EnvError(
+            f"Nothing is known of {env_id}; best plans are known of the ids of one program without a simulator, but for "
+            "the Tiny ones, whose infos have the optimum."
+        )
     return row, row.baseline_ps

@@ -100,7 +100,8 @@ class Traits(NamedTuple):
 
 
 THRESHOLD = 0.99
-"""Share of the best gain that an episode is known to reach, from which an environment counts as solved; our choice."""
+"""Share of the best gain that an episode is known to reach, from which an environment counts as solved, where that is
+more than half of the way there from the best rule; our choice."""
 SOLVED_TINY = {Formulation.ONE_SHOT: 1.225, Formulation.STEPS: 1.225, Formulation.GAME: 21.43}
 """Returns from which the Tiny ids count as solved, just below their optima."""
 TINY = {
@@ -157,7 +158,7 @@ def formulation_of_id(env_id: str) -> Formulation:
         EnvError: if it is no id of this package.
     """
     for formulation, traits in _TRAITS.items():
-        if env_id.startswith(f"{traits.prefix}-"):
+        if env_id.removeprefix("memplace_env:").startswith(f"{traits.prefix}-"):
             return formulation
     raise EnvError(f"{env_id!r} is not an id of this package.")
 
@@ -177,13 +178,17 @@ def register_envs() -> None:
 
 
 def _threshold(formulation: Formulation, env_id: str) -> float | None:
-    """Return the return from which an environment counts as solved; None where no plan is known, as with simulators."""
+    """Return the return from which an environment counts as solved; None where no episode beats the rules' plans.
+
+    That is so with simulators, of which no plan is known.
+    """
     known = known_results().get(known_id(env_id))
-    if known is None or known.baseline_ps is None:
+    if known is None or known.baseline_ps is None or known.reachable_ps is None:
         return None
     nothing = formulation.return_of(1, 1)
-    most = formulation.return_of(known.reachable_ps or known.best_ps, known.baseline_ps)
-    return float(f"{nothing + THRESHOLD * (most - nothing):.9g}")
+    most = formulation.return_of(known.reachable_ps, known.baseline_ps)
+    rule = formulation.return_of(known.cheap_ps, known.baseline_ps)
+    return float(f"{max(nothing + THRESHOLD * (most - nothing), (rule + most) / 2):.9g}")
 
 
 def _register(

@@ -15,6 +15,7 @@ from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.factored_programs import FactoredProgram
 from memplace_agents.search.preferences import finished
 from memplace_env._lib.errors import AgentError
+from memplace_env._lib.foreign import described
 from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
 from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
@@ -54,6 +55,8 @@ def prior_of(policy: FlatPolicy | str | Path, program: FactoredProgram) -> NDArr
         AgentError: if the policy cannot be read, does not fit, or computes no numbers.
     """
     policy = load_policy(Path(policy), FlatPolicy) if isinstance(policy, str | Path) else policy
+    if not isinstance(policy, FlatPolicy):
+        raise AgentError(f"policy is a FlatPolicy of plan-gradient, or a file of one, not {described(policy)}.")
     decisions = entry_decisions(program)
     check_fits(policy, decisions)
     log_policy = masked_log_softmax(policy(decisions.features), decisions.legal)

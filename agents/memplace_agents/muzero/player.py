@@ -103,7 +103,7 @@ class MuZeroPlayer:
         return all(bool(torch.isfinite(output).all()) for output in outputs)
 
     def begin(self, network: MuZeroNetwork | None) -> None:
-        """Play the games of all rules, and the first that are searched, at most half of the budget.
+        """Play the games of all rules, and the first that are searched: at most half of the budget, but one at least.
 
         Args:
             network: policy and values of half of these searches; None for none.

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +29,7 @@ MOST_KEPT: Final = 2_000
 def read_kept(spec: WorkloadSpec, **options: Any) -> Program:
     """Return what `resolve_workload` returns, of a zoo name from the file that an earlier call kept.
 
-    The numbers of the model's nodes (`op_nodes`) and its values' names are not kept.
+    Of the zoo's models the numbers of nodes (`op_nodes`) and the names of values are left out, kept or not.
 
     Raises:
         WorkloadError: as `resolve_workload`.
@@ -37,12 +38,12 @@ def read_kept(spec: WorkloadSpec, **options: Any) -> Program:
         return resolve_workload(spec, **options)
     folder, model = _folder(), named_file(spec)
     if folder is None or model.suffix == ".program":
-        return resolve_workload(spec, **options)
+        return replace(resolve_workload(spec, **options), op_nodes=(), tensor_value=())
     text = json.dumps(options, sort_keys=True, default=str).encode()
     file = folder / f"{hashlib.sha256(text + model.read_bytes()).hexdigest()[:32]}.program"
     with suppress(WorkloadError):  # there is none yet, or it is damaged
         return Program.load(file)
-    program = resolve_workload(spec, **options)
+    program = replace(resolve_workload(spec, **options), op_nodes=(), tensor_value=())
     with suppress(WorkloadError, OSError):  # a full disk
         program.save(file)
         kept = sorted(folder.glob("*.program"), key=lambda path: path.stat().st_mtime)

@@ -13,6 +13,7 @@ from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.model_file import as_written
 
 ARRAYS = ("op_type", "op_name", "tensor_name", "name")
+LEFT_OUT = ("op_nodes", "tensor_value")
 
 
 @pytest.fixture
@@ -41,6 +42,9 @@ def test_drawn_tasks_are_those_of_the_models(folder):
 def test_files_are_read_and_damaged_ones_made_anew(folder, monkeypatch):
     first = read_kept("AlexNet", batch=2)
     (file,) = folder.iterdir()
+    assert not any(
+        len(getattr(program, name)) for name in LEFT_OUT for program in (first, read_kept("AlexNet", batch=2))
+    )
     good = file.read_bytes()
     for damaged in (good[:-9], b"", good[:40] + b"x" + good[41:]):
         file.write_bytes(damaged)
