@@ -134,7 +134,7 @@ def campaigns() -> dict[str, dict[str, int]]:
 
 
 def played(suites: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
-    """Yield ids, latencies in ps of recorded plans, and True if that ends a game, whether a rule's plan is as fast or not.
+    """Yield ids, latencies in ps of recorded plans, and True if that ends a game even where a rule's plan is faster.
 
     They are of the learning campaign, of plans that were followed as games, and of submissions; see `PLAYERS`.
     """

@@ -58,5 +58,5 @@ def known_results() -> Mapping[str, Known]:
 
 
 def known_id(env_id: str) -> str:
-    """Return the id under which an id's best known results are kept: without its module, and in steps that of the map."""
+    """Return the id that an id's best known results are kept under: without its module, in steps that of the map."""
     return env_id.removeprefix("memplace_env:").replace("MemPlaceSteps-", "MemPlace-")

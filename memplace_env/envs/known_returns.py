@@ -86,7 +86,7 @@ def _row(env_id: str) -> tuple[Known, int]:
     if row is None or row.baseline_ps is None:
         formulation_of_id(env_id)
         raise EnvError(
-            f"Nothing is known of {env_id}; best plans are known of the ids of one program without a simulator, but for "
+            f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator, but for "
             "the Tiny ones, whose infos have the optimum."
         )
     return row, row.baseline_ps
