@@ -42,7 +42,10 @@ def environment_page(name: str) -> str:
     spec, flat = (_named(target) for target in ENVIRONMENTS[name])
     prefix = Formulation(name).traits.prefix
     head = ["id", "random", "best rule", "best known", "best known episode", "proven", "reward threshold"]
-    rows = [[*row, "yes" if proven else "no", f"{threshold:.4f}"] for *row, proven, threshold in _scores(prefix)]
+    rows = [
+        [*row, "yes" if proven else "no", "–" if threshold is None else f"{threshold:.4f}"]
+        for *row, proven, threshold in _scores(prefix)
+    ]
     parts = [
         f"# {spec.__name__}",
         markdown_of(spec.__doc__),

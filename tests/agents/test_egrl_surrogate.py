@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from memplace_agents.egrl import egrl_run
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.surrogate import Surrogate
+from memplace_agents.learning.graph_policy import GraphPolicy
 from memplace_agents.search.evaluator import Evaluator, OneShotEvaluator
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
@@ -153,7 +154,7 @@ def test_imagination_has_its_share_of_budget_and_time(budget, monkeypatch):
     monkeypatch.setattr(Evaluator, "seconds", property(lambda _: clock[0]))
     envs = [planted_env(seed=seed) for seed in (4, 5)]
     evaluators = [OneShotEvaluator(env, budget=budget, time_limit=100) for env in envs]
-    run = egrl_run.EgrlRun(small(imagined=64_000), evaluators, None, seed=0)
+    run = egrl_run.EgrlRun(small(imagined=64_000), GraphPolicy, evaluators, None, seed=0)
     run.begin()
     assert [seconds for _, seconds in asked] == [25.0, 50.0]
     for evaluator, (given_samples, _) in zip(evaluators, asked, strict=True):

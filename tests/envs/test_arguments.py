@@ -104,7 +104,7 @@ def test_before_a_reset_and_after_closing(env, many):
 @every(
     ("settings", "sentence"),
     [
-        ({"observation": np.array(["flat", "dict"])}, "observation must be 'dict' or 'flat'"),
+        ({"observation": np.array(["flat", "dict"])}, "observation must be 'dict', 'flat' or 'graph'"),
         ({"workload": "x" * 100_000}, "There is no workload"),
         ({"workload": "synthetic:chain?ops=" + "1" * 13}, r"4\.\.100000 ops"),
         ({"accelerator": 3}, "not int"),

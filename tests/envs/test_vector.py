@@ -97,7 +97,9 @@ def test_reset_masks_are_refused(env_id, mask):
 def test_modes_and_forms_are_refused(env_id):
     with pytest.raises(EnvError, match="'NextStep', 'SameStep', 'Disabled'"):
         make(env_id, autoreset_mode="now")
-    with pytest.raises(EnvError, match="observation must be 'dict' or 'flat'"):
+    with pytest.raises(EnvError, match="observation must be 'dict', 'flat' or 'graph'"):
+        make(env_id, observation="list")
+    with pytest.raises(EnvError, match="shows no graphs; pass vectorization_mode='sync'"):
         make(env_id, observation="graph")
 
 

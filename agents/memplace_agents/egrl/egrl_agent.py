@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_run import EgrlRun
@@ -34,12 +35,21 @@ class EGRL(LearningAgent[OneShotEvaluator, LevelNetwork]):
     network: ClassVar[type[LevelNetwork]] = GraphPolicy
     rounds_between_checkpoints = 10
 
-    def __init__(self, config: Any = None, *, network: type[LevelNetwork] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        config: EGRLConfig | None = None,
+        *,
+        network: type[LevelNetwork] | None = None,
+        policy: LevelNetwork | str | Path | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        every: int | None = None,
+    ) -> None:
         if network is not None:
             if not (isinstance(network, type) and issubclass(network, LevelNetwork)):
                 raise AgentError(f"network must be a class derived from LevelNetwork, not {described(network)}.")
             self.network = network  # type: ignore[misc]
-        super().__init__(config, **options)
+        super().__init__(config, policy=policy, out=out, resume=resume, every=every)
 
     def _check_network(self) -> None:
         if "network" not in vars(self):

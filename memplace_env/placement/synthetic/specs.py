@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -30,7 +31,10 @@ class _Kind(NamedTuple):
     settings: Mapping[str, Callable[[str], Any]]
 
 
-@lru_cache(maxsize=8)  # the environment that draws a program asks again when it looks for the planted optimum
+_MADE: Final[WeakValueDictionary[str, Program]] = WeakValueDictionary()
+"""Programs in use: who draws one asks again when it looks for the planted optimum."""
+
+
 def from_spec(spec: str) -> Program:
     """Return the program that a text like `synthetic:chain?ops=24&seed=1` names.
 
@@ -40,6 +44,8 @@ def from_spec(spec: str) -> Program:
     Raises:
         WorkloadError: naming the unknown or wrong part.
     """
+    if (made := _MADE.get(spec)) is not None:
+        return made
     name, _, query = spec.removeprefix("synthetic:").partition("?")
     if name not in _KINDS:
         raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
@@ -59,7 +65,8 @@ def from_spec(spec: str) -> Program:
             raise
         except ValueError:
             raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is not of type {convert.__name__}.") from None
-    return kind.make(**settings)
+    program = _MADE[spec] = kind.make(**settings)
+    return program
 
 
 def _shipped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The op-time rule stands once for arrays and once for compiled loops, and nowhere else."""
+"""The op-time rule stands once for arrays, once for compiled loops and once for JAX, and nowhere else."""
 
 import ast
 
@@ -23,8 +23,8 @@ def has_maximum_of_compute(tree: ast.AST) -> bool:
     )
 
 
-def test_the_op_time_rule_stands_twice():
-    """Once for arrays and once for compiled loops; the plain reference of both stands among the tests."""
+def test_the_op_time_rule_stands_thrice():
+    """Once for arrays, once for compiled loops and once for JAX; the plain reference of both stands among the tests."""
     homes = {
         function.module: function.node.name
         for function in functions()
@@ -33,6 +33,7 @@ def test_the_op_time_rule_stands_twice():
     assert homes == {
         "memplace_env.machine.costs.cost_arrays": "whole_op_ps",
         "memplace_env.machine.costs.op_time_kernels": "op_time",
+        "memplace_env.envs.jax.jax_game": "_op_time",
     }
 
 
@@ -40,6 +41,8 @@ KNOW_OVERHEAD = {
     "memplace_env.placement.compiler.placing_order",  # hands it to kernels
     "memplace_env.envs.malloc_game.state",  # likewise
     "memplace_env.envs.steps.step_tables",  # likewise
+    "memplace_env.envs.jax.jax_game",  # the rule in JAX
+    "memplace_env.envs.jax.jax_game_observation",  # shows the player what memory can save of an op
     "memplace_env.envs.malloc_game.observation_parts",  # shows the player what memory can save of an op
     "memplace_agents.exact.dynamic.dynamic_model",  # a linear program of the rule
     "memplace_agents.exact.dynamic.times",  # its rows
