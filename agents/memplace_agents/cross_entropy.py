@@ -15,9 +15,10 @@ GAMES = DistributionSettings(least_samples=16, lean=0.0, together=0.8)
 """Settings in mallocGame, where no action is the fastest by itself.
 
 The rate is from trials on the games LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train and GPT2-train, and on
-the maps of CoAtNet-0, GhostNet, PoolFormer-S12, Swin-tiny, Whisper-tiny, DistilBERT and EfficientFormer-L1; rounds and
-`together` are from the first eight games and maps by the SHA-256 of the id, without those of docs/learning.md and those
-on which the best rule has more than 97 % of the best known gain.
+the maps of CoAtNet-0, GhostNet, PoolFormer-S12, Swin-tiny, Whisper-tiny, DistilBERT and EfficientFormer-L1. Rounds and
+`together` are from strassen2, WaveNet, DLRM, SegFormer, DeiT-small, DiT-S-2, LeViT-128 and ResNet50 (games) and
+PoolFormer-S12, PNASNet-5, ResNet101, T5-base, DeiT-small, GPT2, RT-DETR and WaveNet (maps); `growth` and the fall of
+`together` also from the games of DistilBERT and ViT, on which an earlier choice failed at 10,000 plans.
 """
 
 
