@@ -122,7 +122,7 @@ def methods(records: Records) -> list[dict[str, str]]:
             continue
         valid = [[record["valid"] for record in of_id] for of_id in found]
         base = [r["valid"] for env_id in MAPS.values() for r in records if (r["solver"], r["id"]) == (OTHER, env_id)]
-        cells = [f"{np.mean(v):.3f}" + f" [{min(v):.3f}, {max(v):.3f}]" * (solver in METHODS) for v in valid]
+        cells = [f"{np.mean(v):.3f}" + f" [{min(v):.3f}, {max(v):.3f}]" * (len(v) > 1) for v in valid]
         over = " / ".join(f"{np.mean(values) / other:.2f}" for values, other in zip(valid, base, strict=True))
         took = np.mean([record["took_s"] for of_id in found for record in of_id])
         seeds = {"seeds": str(min(map(len, found))), "s": f"{took:.1f}"}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from unittest.mock import patch
 
 import gymnasium as gym
@@ -18,8 +17,7 @@ import numpy as np
 from benchmarks.harness import ROOT, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from examples import ppo
-from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import known_results
+from memplace_env.envs.known_returns import best_known
 
 SEEDS: Final = 10
 README, EXAMPLE = "README.md", "examples/ppo.py"
@@ -93,18 +91,6 @@ def groups(records: Records) -> Iterator[Group]:
             yield Group(by, env_id, steps, found)
 
 
-@cache
-def references(env_id: str) -> tuple[float, float]:
-    """Return the returns of the best cheap plan and of the best known plan, in the environment's unit."""
-    env: Any = gym.make(env_id).unwrapped
-    row = known_results()[env_id.replace("MemPlaceSteps", "MemPlace")]
-    if env.formulation == "game":
-        cheap, best = (env.return_of(ps * PS, env.problem, env.scale) for ps in (row.cheap_ps, row.best_ps))
-        return cheap, best
-    native_s = env.reset()[1]["native_latency_s"]
-    return native_s / (row.cheap_ps * PS), native_s / (row.best_ps * PS)
-
-
 def over(key: str, of: Callable[[list[float]], float], form: str = ".3f") -> Callable[[Group], str]:
     """Return a cell: a statistic of the seeds."""
     return lambda group: f"{of([record[key] for record in group.runs]):{form}}"
@@ -125,8 +111,8 @@ EXPERIMENTS = [
                     "environment": lambda group: group.env_id + (", README's lines" if group.by == README else ""),
                     "steps": lambda group: f"{group.steps:,}",
                     "seeds": lambda group: len(group.runs),
-                    "best rule": lambda group: f"{references(group.env_id)[0]:.3f}",
-                    "best known": lambda group: f"{references(group.env_id)[1]:.3f}",
+                    "best rule": lambda group: f"{best_known(group.env_id).rule_return:.3f}",
+                    "best known": lambda group: f"{best_known(group.env_id).best_return:.3f}",
                     "mean at the end": over("end", mean),
                     "lowest end": over("end", min),
                     "deepest fall": over("fall", max),

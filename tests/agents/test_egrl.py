@@ -149,7 +149,7 @@ def test_networks_that_do_not_fit_are_refused():
     flat = type("Flat", (OwnNetwork,), {"forward": lambda self, inputs: inputs})
     with pytest.raises(AgentError, match="Flat returned logits of shape"):
         EGRL(small(), network=flat).solve(planted_env(ops=5), budget=1)
-    for network in (3, torch.nn.Linear):
+    for network in (3, torch.nn.Linear, LevelNetwork):
         with pytest.raises(AgentError, match="must be a class derived from LevelNetwork"):
             EGRL(network=network)
     with pytest.raises(AgentError, match="policy must be a OwnNetwork"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import isabstract
 from pathlib import Path
 from typing import ClassVar
 
@@ -46,8 +47,9 @@ class EGRL(LearningAgent[OneShotEvaluator, LevelNetwork]):
         every: int | None = None,
     ) -> None:
         if network is not None:
-            if not (isinstance(network, type) and issubclass(network, LevelNetwork)):
-                raise AgentError(f"network must be a class derived from LevelNetwork, not {described(network)}.")
+            if not (isinstance(network, type) and issubclass(network, LevelNetwork)) or isabstract(network):
+                wanted = "network must be a class derived from LevelNetwork, with a forward of its own"
+                raise AgentError(f"{wanted}, not {described(network)}.")
             self.network = network  # type: ignore[misc]
         super().__init__(config, policy=policy, out=out, resume=resume, every=every)
 

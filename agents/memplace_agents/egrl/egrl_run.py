@@ -239,9 +239,9 @@ class EgrlRun(TrainingRun[LevelNetwork]):
         """Let the actor try assignments of its own and learn, some rounds; return the number of assignments."""
         tried = 0
         for _ in range(self._config.practice):
-            chances = self._learner.posterior(self._learner.genome[None])
+            probabilities = self._learner.posterior(self._learner.genome[None])
             count = min(_PRACTISED, self._affordable)
-            assignments = boltzmann.sample(self._rng, np.repeat(chances, count, axis=0))
+            assignments = boltzmann.sample(self._rng, np.repeat(probabilities, count, axis=0))
             rewards = self._evaluate(assignments)
             tried += rewards.shape[1]
             if not rewards.size or self.done:

@@ -9,6 +9,7 @@ In shapes `M` denotes the members of a population, `P` the weights of one, `T` t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import ceil, prod
 from typing import Any, ClassVar, NamedTuple
@@ -87,7 +88,7 @@ class _Attention(nn.Module):
         self.weight = nn.Parameter(torch.empty(attention_heads * outputs, inputs))
 
 
-class LevelNetwork(PolicyNetwork):
+class LevelNetwork(PolicyNetwork, ABC):
     """A network that decides levels; a network of one's own for `EGRL(network=...)` overrides these three methods.
 
     `__init__` takes the number of levels and calls this one; `inputs` says what the network sees of a program;
@@ -119,9 +120,9 @@ class LevelNetwork(PolicyNetwork):
         """Return what `forward` takes for a one-shot problem; by default its `Graph`."""
         return Graph.of(problem)
 
+    @abstractmethod
     def forward(self, inputs: Any) -> Tensor:
         """Return logits float32[T, 2, L]; who asks masks the levels that are not worth asking for."""
-        raise NotImplementedError
 
 
 class GraphPolicy(LevelNetwork):

@@ -243,8 +243,7 @@ class MuZeroPlayer:
         self._annealing.start_from(self.best, left)
         num_games = min(self._annealing.games_left(), GAMES_PER_ROUND, remaining)
         if self._sampler is not None:
-            with torch.inference_mode():
-                guide = np.ascontiguousarray(self._sampler._learner.log_policy(0).exp().numpy())
+            guide = self._sampler.probabilities(0)
         best = self._annealing.run(num_games, self._best_ps, guide, int(rng.integers(2**32)))[None]
         states = finished(self.game.problem, best)
         self.evaluator.offer_states(states, games=num_games)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy, check_numbers, started
@@ -55,6 +56,11 @@ class FactoredRun(TrainingRun[FlatPolicy]):
     def policy(self) -> FlatPolicy:
         """The policy learned so far."""
         return self._learner.policy
+
+    @torch.inference_mode()
+    def probabilities(self, program: int) -> NDArray[np.float32]:
+        """Return float32[M, L], the probabilities of the levels of a program's decisions."""
+        return np.ascontiguousarray(self._learner.log_policy(program).exp().numpy())
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and choices that follow them; a fresh policy starts near the best."""

@@ -94,7 +94,7 @@ def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Para
 def split_problems(formulation: str, split: str) -> list[Any]:
     """Return the `StepsProblem`s or `MallocGameProblem`s of all settings that a split draws from, made once a process.
 
-    Model files are read for them, so that this takes a minute or two.
+    They are loaded as by the environments' `preload`, which takes seconds, longer the first time.
     """
     draws, drawn = SplitDraws(Formulation(formulation), Split(split)), {Formulation.GAME: drawn_game}
     of_setting: Any = drawn.get(Formulation(formulation), lambda setting: drawn_steps(setting, "density"))
