@@ -43,22 +43,17 @@ def columns_of(
 ) -> list[list[Record]]:
     """Return the records of a solver with these limits, such as `plans=4000`: a list for each id, by seed.
 
-    Seeds that not all instances have yet are left out.
-
     Raises:
-        ValueError: if an instance has none.
+        ValueError: if a seed lacks an instance that another one has.
     """
     by_id: dict[str, list[Record]] = {env_id: [] for env_id in ids}
     for record in records:
         if record["solver"] == solver and all(record.get(name) == limit for name, limit in limits.items()):
             by_id.get(record["id"], []).append(record)
-    seeds = set.intersection(*({record["seed"] for record in found} for found in by_id.values()))
-    if not seeds:
-        raise ValueError(f"{solver} has no seed of which every instance has a record.")
-    return [
-        sorted((record for record in found if record["seed"] in seeds), key=lambda record: int(record["seed"]))
-        for found in by_id.values()
-    ]
+    counts = {len(found) for found in by_id.values()}
+    if len(counts) != 1 or counts == {0}:
+        raise ValueError(f"{solver} has {sorted(counts)} seeds; every instance must have equally many, one at least.")
+    return [sorted(found, key=lambda record: int(record["seed"])) for found in by_id.values()]
 
 
 def mean_speedup(records: Iterable[Record], env_id: str, solver: str, **limits: float | None) -> float:

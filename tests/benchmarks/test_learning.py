@@ -82,13 +82,13 @@ def shares_of(values: Any, ids: tuple[str, ...], solver: str = "egrl") -> Shares
     return Shares.of(records, ids, solver, plans=100)
 
 
-def test_a_seed_without_one_of_the_instances_is_left_out() -> None:
-    records = [record(runs.limited(GAME, "muzero", seed, plans=5), 0.5 - seed / 10) for seed in range(2)]
-    records.append(record(runs.limited(learning.GAMES[1], "muzero", 1, plans=5), 0.5))
-    assert Shares.of(records, learning.GAMES[:2], "muzero", plans=5).values.shape == (1, 2)
-    assert Shares.of(records, (GAME,), "muzero", plans=5).values.shape == (2, 1)
-    with pytest.raises(ValueError, match="muzero has no seed"):
-        Shares.of(records, learning.GAMES[:2], "muzero", plans=6)
+def test_a_seed_without_one_of_the_instances_is_an_error() -> None:
+    records = [record(runs.limited(GAME, "muzero", seed, plans=5), 0.5) for seed in range(2)]
+    records.append(record(runs.limited(learning.GAMES[1], "muzero", 0, plans=5), 0.5))
+    with pytest.raises(ValueError, match="equally many"):
+        Shares.of(records, learning.GAMES[:2], "muzero", plans=5)
+    with pytest.raises(ValueError, match=r"\[0\]"):
+        Shares.of(records, (GAME,), "muzero", plans=6)
 
 
 def test_the_interval_of_a_difference_is_that_of_plain_loops() -> None:
