@@ -20,7 +20,7 @@ from benchmarks.experiments import compiled, game_replay, learning, proofs, slic
 from benchmarks.harness import ROOT, Experiment, Records, data, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
-from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.simulator import evaluate_plan
@@ -149,17 +149,18 @@ def played(suites: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
             yield from ((entry.env_id, entry.latency_ps, False) for entry in submission.entries)
 
 
-def random_return(env_id: str) -> float:
-    """Return the mean return of `RANDOM` games of random legal actions, or of random assignments."""
+@cache
+def baseline(env_id: str) -> dict[str, float]:
+    """Return the latency that returns are relative to, and the mean return of `RANDOM` games or assignments."""
     env: Any = gym.make(env_id).unwrapped
     if env.formulation == Formulation.GAME:
         states = env.problem.new_states(RANDOM)
         env.problem.finish_randomly(states, seed=0)
-        returns = env.return_of(env.problem.latency_s(states), env.problem, env.scale)
+        returns, report = env.return_of(env.problem.latency_s(states), env.problem, env.scale), all_backing_report
     else:
         levels = np.random.default_rng(0).integers(env.action_space.nvec, size=(RANDOM, len(env.action_space.nvec)))
-        returns = env.score(levels)[0]
-    return float(f"{returns.mean():.4g}")
+        returns, report = env.score(levels)[0], native_report
+    return {"baseline_ps": report(env.task).latency_ps, "random_return": float(f"{returns.mean():.4g}")}
 
 
 def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names())) -> str:
@@ -180,10 +181,7 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
         found[env_id]["bound_ps"] = bound_ps
         found[env_id]["best_ps"] = min(found[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
     for env_id, row in found.items():
-        task = task_of(env_id)
-        game = formulation_of_id(env_id) is Formulation.GAME
-        row["baseline_ps"] = (all_backing_report(task) if game else native_report(task)).latency_ps
-        row["random_return"] = random_return(env_id)
+        row.update(baseline(env_id))
     for name in suites:
         for submission in submissions(name):
             if load_suite(name).track(submission.meta.track).machine is None:  # else plans are for other machines
