@@ -100,7 +100,7 @@ ROUND: Final = 32 * 320
 """Steps of a round of collecting and learning, about a game of each environment, in every glue file."""
 SECONDS: Final = 60.0
 """Processor seconds of each run."""
-SEEDS: Final = 3
+SEEDS: Final = 10
 TRIAL_SECONDS: Final = 10.0
 """Processor seconds of the trial that says how many steps fit into a run."""
 ENDLESS: Final = 10**8

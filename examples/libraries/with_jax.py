@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 
 from memplace_env.envs.malloc_game import MallocGameEnv
 
-NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 32, 320, 4, 1024
+NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 32, 320, 4, 512
 MASK = MallocGameEnv.mask_slice
 """Where the flat observation has the action mask."""
 

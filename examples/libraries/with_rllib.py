@@ -46,7 +46,7 @@ def train(env_id: str, steps: int, seed: int):
             lambda_=1.0,
             lr=[[0, 1e-3], [steps, 0.0]],
             num_epochs=4,
-            minibatch_size=1024,
+            minibatch_size=512,
             train_batch_size_per_learner=10240,
             entropy_coeff=0.01,
             clip_param=0.2,

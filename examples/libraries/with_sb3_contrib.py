@@ -12,7 +12,7 @@ def train(env_id: str, steps: int, seed: int) -> MaskablePPO:
     torch.set_num_threads(1)
     venv = SB3VecEnv(gym.make_vec(env_id, num_envs=32, observation="flat", skip_forced=True, autoreset_mode="SameStep"))
     model = MaskablePPO(
-        "MlpPolicy", venv, n_steps=320, batch_size=1024, n_epochs=4, gamma=1.0, gae_lambda=1.0, ent_coef=0.01,
+        "MlpPolicy", venv, n_steps=320, batch_size=512, n_epochs=4, gamma=1.0, gae_lambda=1.0, ent_coef=0.01,
         learning_rate=lambda left: 1e-3 * left, policy_kwargs={"net_arch": [128, 128]}, seed=seed,
     )  # fmt: skip
     return model.learn(steps)

@@ -62,7 +62,7 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     rounds = steps // (NUM_ENVS * ROLLOUT)
     cfg = PPO_CFG(
-        rollouts=ROLLOUT, learning_epochs=4, mini_batches=10, discount_factor=1.0, learning_rate=1e-3,
+        rollouts=ROLLOUT, learning_epochs=4, mini_batches=20, discount_factor=1.0, learning_rate=1e-3,
         learning_rate_scheduler=LinearLR, entropy_loss_scale=0.01, value_loss_scale=0.5, value_clip=0,
         learning_rate_scheduler_kwargs={"start_factor": 1.0, "end_factor": 0.0, "total_iters": 4 * rounds},
         experiment={"write_interval": 0, "checkpoint_interval": 0},

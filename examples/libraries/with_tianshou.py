@@ -85,7 +85,7 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
     algorithm.run_training(
         OnPolicyTrainerParams(
             training_collector=collector, max_epochs=epochs, epoch_num_steps=epoch,
-            collection_step_num_env_steps=epoch, batch_size=1024, update_step_num_repetitions=4,
+            collection_step_num_env_steps=epoch, batch_size=512, update_step_num_repetitions=4,
             test_collector=None, show_progress=False, verbose=False,
         )
     )  # fmt: skip

@@ -50,7 +50,7 @@ def train(env_id: str, steps: int, seed: int) -> ProbabilisticActor:
             with torch.no_grad():
                 advantage(data)
             rows = data.reshape(-1)
-            for chosen in torch.randperm(batch).split(1024):
+            for chosen in torch.randperm(batch).split(512):
                 losses = loss(rows[chosen])
                 optimiser.zero_grad()
                 sum(losses[f"loss_{part}"] for part in ("objective", "critic", "entropy")).backward()
