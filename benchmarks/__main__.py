@@ -52,9 +52,9 @@ def main() -> None:
         parser.error("pages show all settings; leave out --only, or --write")
     for one in chosen:
         records = one.run(0 if options.recorded else options.jobs, options.only, options.again)
-        for place, render in one.pages.items():
-            if "#" in place:
-                print(f"{place}\n{render(records)!s}\n")
+        tables = [place for place in one.pages if "#" in place]
+        for place in tables or [place for place in one.pages if place.endswith(".csv")]:
+            print(f"{place}\n{one.pages[place](records)!s}\n")
         if options.write:
             one.write(records)
 

@@ -44,7 +44,7 @@ EXPERIMENTS = [
     Experiment(
         "agents",
         __doc__,
-        {"README.md#agents": TABLE, "docs/agents.md#agents": TABLE},
+        {"README.md#agents": TABLE, "docs/how-it-is-solved.md#agents": TABLE},
         lambda records: [{"program": program} for program in PROGRAMS],
         measure,
         key=("program",),

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from benchmarks.harness import Experiment, Records, Row, field, table
+from benchmarks.harness import Experiment, Records, Row, data, field
 from benchmarks.ledger import Record
 from memplace_agents import Exact, make_agent
 from memplace_agents.search.cheap_plans import cheap_plans
@@ -161,7 +161,7 @@ EXPERIMENTS = [
         "calibrated",
         __doc__,
         {
-            "docs/agents.md#calibrated": table(
+            "docs/data/calibrated.csv": data(
                 {
                     "agent, measurements": lambda row: row["name"],
                     "noise": field("noise", ".0%"),

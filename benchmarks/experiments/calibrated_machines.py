@@ -22,7 +22,7 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.experiments.calibrated import NOMINAL, kept, proven, reports, with_simulator
-from benchmarks.harness import Experiment, Records, field, table
+from benchmarks.harness import Experiment, Records, data, field
 from benchmarks.ledger import Record
 from memplace_agents import LocalSearch
 from memplace_agents.calibrated import Calibrated
@@ -146,7 +146,7 @@ EXPERIMENTS = [
         "calibrated-machines",
         __doc__,
         {
-            "docs/agents.md#calibrated machines": table(
+            "docs/data/calibrated-machines.csv": data(
                 {
                     "agent": field("agent"),
                     "measurements": field("budget"),

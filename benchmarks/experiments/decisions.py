@@ -199,7 +199,7 @@ EXPERIMENTS = [
     Experiment(
         "decisions-games",
         "Gain of results in place in games, by the exact agent until it has done `GAME_WORK`: a plan of any kind.",
-        {"docs/decisions.md#decisions-games": table(GAME_COLUMNS, lambda records: [*ids(records), ids(records)])},
+        {"docs/model.md#decisions-games": table(GAME_COLUMNS, lambda records: [*ids(records), ids(records)])},
         game_settings,
         measure_game,
         key=("name", "choice"),
@@ -208,7 +208,7 @@ EXPERIMENTS = [
         "decisions",
         __doc__,
         {
-            "docs/decisions.md#decisions": table(columns, shown, summary),
+            "docs/model.md#decisions": table(columns, shown, summary),
             "docs/data/decisions.csv": data(file_columns, ids),
         },
         settings,

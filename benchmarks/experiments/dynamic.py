@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import Final
 
 import memplace_agents
-from benchmarks.harness import SHOWN, Columns, Experiment, Records, data, field, milliseconds, setting_text, table
+from benchmarks.harness import SHOWN, Columns, Experiment, Records, data, field, milliseconds, setting_text
 from benchmarks.ledger import SETTING, Record
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import ONE_SHOT, Formulation
@@ -108,8 +108,7 @@ EXPERIMENTS = [
         "dynamic",
         __doc__,
         {
-            "docs/agents.md#dynamic": table(COLUMNS, lambda records: [r for r in records if r["name"] in SHOWN]),
-            "docs/agents.md#dynamic counts": paragraph,
+            "docs/how-it-is-solved.md#dynamic": paragraph,
             "docs/data/dynamic.csv": data({"setting": setting_text} | COLUMNS),
         },
         settings,
@@ -120,7 +119,7 @@ EXPERIMENTS = [
         "copies-between",
         "Gain of copies between fast memories on some ids.",
         {
-            "docs/agents.md#copies between": table(
+            "docs/data/copies-between.csv": data(
                 {
                     "program": field("name"),
                     "without ms": field("without_s", ".4f", 1e3),

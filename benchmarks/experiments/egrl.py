@@ -8,10 +8,9 @@ from itertools import product
 
 from benchmarks.experiments import learning_statistics as statistics
 from benchmarks.experiments.learning import IDS, MAPS, best_rule, campaign
-from benchmarks.experiments.learning_curves import Panel, draw, grid_to
 from benchmarks.experiments.learning_runs import EXACT, SEARCHES, SEEDS, free, limited
 from benchmarks.experiments.learning_statistics import Shares, file_of, texts
-from benchmarks.harness import Records, heads, table
+from benchmarks.harness import Records, data, heads
 from benchmarks.ledger import Record
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_env.envs.registration import Formulation
@@ -75,16 +74,6 @@ def _shares(records: Records, env_ids: Sequence[str], plans: int) -> tuple[list[
     return others, egrl
 
 
-def picture(records: Records) -> bytes:
-    """Return the curves of each program over the maps evaluated."""
-    grid, shown, panels = grid_to(MANY), {EGRL: "EGRL", **OTHERS}, []
-    for name, env_id in MAPS.items():
-        ids = (env_id,)
-        curves = {title: statistics.curves(records, ids, solver, grid, plans=MANY) for solver, title in shown.items()}
-        panels.append(Panel(name, "maps evaluated", grid, curves, {"best rule": best_rule(records, ids).mean}))
-    return draw(panels)
-
-
 def figures(records: Records) -> str:
     """Return a file of the figures of the first ids: a row for each."""
     others, egrl = _shares(records, IDS, FEW)
@@ -121,9 +110,8 @@ EXPERIMENTS = [
         "EGRL beside local search, rules and proofs, at equal evaluations and in equal time.",
         runs,
         {
-            "docs/egrl.md#egrl": table(heads, results),
+            "docs/data/egrl.csv": data(heads, results),
             "docs/data/egrl-ids.csv": figures,
-            "docs/pictures/egrl.png": picture,
         },
     ),
     campaign(
@@ -132,6 +120,6 @@ EXPERIMENTS = [
         lambda records: [
             limited(env_id, solver, seed, plans=MANY) for seed, solver, env_id in product(range(SEEDS), PARTS, PROGRAMS)
         ],
-        {"docs/egrl.md#egrl-ablations": table(heads, ablations)},
+        {"docs/data/egrl-ablations.csv": data(heads, ablations)},
     ),
 ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.experiments.learning import MAPS
 from benchmarks.experiments.learning_runs import BEST_RULE, SEEDS, agent_of
-from benchmarks.harness import Experiment, Records, heads, table
+from benchmarks.harness import Experiment, Records, data, heads, table
 from benchmarks.ledger import Record
 from memplace_agents.egrl import EGRL, boltzmann
 from memplace_agents.learning.graph_policy import LevelNetwork, forward_of
@@ -163,8 +163,8 @@ def picture(records: Records) -> bytes:
 
 
 PAGES = {
-    "docs/egrl.md#egrl-paper": table(heads, methods),
-    "docs/egrl.md#egrl-transfer": table(heads, transfer),
+    "docs/how-it-is-solved.md#egrl-paper": table(heads, methods),
+    "docs/data/egrl-transfer.csv": data(heads, transfer),
     "docs/pictures/egrl-paper.png": picture,
 }
 ABOUT = f"The figures of EGRL's paper on its three programs, {BUDGET:,} assignments, by the best valid assignment."

@@ -429,14 +429,14 @@ EXPERIMENTS = [
         "event",
         __doc__,
         {
-            "docs/event.md#event-means": means,
-            "docs/event.md#event-ids": table(
+            "docs/model.md#event-means": means,
+            "docs/model.md#event-ids": table(
                 SETTING
                 | CHEAP_COLUMNS
                 | {"least": lambda r: TITLES[r.least[1]], "id": lambda r: "yes" if passes(r) else "no"},
                 own,
             ),
-            "docs/event.md#event-ablation": table(
+            "docs/model.md#event-ablation": table(
                 {
                     "machine": lambda row: row[0] or "all mechanisms",
                     **{

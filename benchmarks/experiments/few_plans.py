@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from benchmarks.experiments import learning
-from benchmarks.experiments.learning_runs import KEY, SEARCHES, SEEDS, limited, measure
+from benchmarks.experiments.learning_runs import BEST_RULE, KEY, SEARCHES, SEEDS, limited, measure
 from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.harness import Experiment, Records, heads, table
 from benchmarks.ledger import Record
@@ -31,8 +31,9 @@ BOTH: Final = {"cross-entropy": "cross-entropy", "plan-gradient": "plan-gradient
 
 
 def settings(records: Records = ()) -> list[Record]:
-    """Return the runs; all with one seed come before the next seed."""
-    return [
+    """Return the runs, rules first; all with one seed come before the next seed."""
+    rules = [limited(env_id, BEST_RULE) for ids in IDS.values() for env_id in ids]
+    return rules + [
         limited(env_id, solver, seed, plans=plans)
         for seed, kind in product(range(SEEDS), IDS)
         for env_id, solver, plans in product(IDS[kind], SOLVERS[kind] | BOTH, PLANS)
@@ -48,10 +49,10 @@ def rows(records: Records) -> list[dict[str, str]]:
     """Return shares and seconds: a row for each solver of games, then of maps."""
     found = []
     for kind, ids in IDS.items():
-        for solver, title in (SOLVERS[kind] | BOTH).items():
+        for solver, title in ({BEST_RULE: "best rule"} | SOLVERS[kind] | BOTH).items():
             row = {"on": f"{len(ids)} {kind}", "search": title}
             for plans in PLANS:
-                shares = Shares.of(records, ids, solver, plans=plans)
+                shares = Shares.of(records, ids, solver, plans=None if solver == BEST_RULE else plans)
                 row |= {f"{plans:,} plans": shares.cell(), f"s{' ' * len(row)}": f"{shares.seconds.mean():.1f}"}
             found.append(row)
     return found
@@ -61,7 +62,7 @@ EXPERIMENTS = [
     Experiment(
         "few-plans",
         __doc__,
-        {"docs/cross-entropy.md#few-plans": table(heads, rows)},
+        {"docs/how-it-is-solved.md#few-plans": table(heads, rows)},
         settings,
         measured,
         key=KEY,

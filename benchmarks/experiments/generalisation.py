@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from benchmarks.harness import Experiment, Records, table
+from benchmarks.harness import Experiment, Records, data
 from benchmarks.ledger import Record
 from memplace_agents import PPO
 from memplace_env.envs.splits import Split
@@ -126,7 +126,7 @@ EXPERIMENTS = [
         "generalisation",
         __doc__,
         {
-            "docs/learning.md#generalisation": table(
+            "docs/data/generalisation.csv": data(
                 {
                     "player": lambda row: row.player,
                     "seeds": lambda row: len(row.returns),

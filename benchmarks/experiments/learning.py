@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from benchmarks.experiments import learning_statistics as statistics
-from benchmarks.experiments.learning_curves import Panel, draw, grid_to
 from benchmarks.experiments.learning_runs import (
     BEST_RULE,
     EXACT,
@@ -29,7 +28,7 @@ from benchmarks.experiments.learning_runs import (
     staged,
 )
 from benchmarks.experiments.learning_statistics import Shares, file_of, texts
-from benchmarks.harness import Columns, Experiment, Records, Render, Row, heads, table
+from benchmarks.harness import Experiment, Records, Render, Row, data, heads, table
 from benchmarks.ledger import Record
 from memplace_env.envs.registration import Formulation
 from memplace_leaderboard.scores import Floats
@@ -67,28 +66,15 @@ def game_shares(records: Records) -> dict[str, Shares]:
     }
 
 
-def named(shares: Callable[[Records], dict[str, Shares]]) -> Callable[[Records], list[tuple[str, Shares, Shares]]]:
-    """Return rows of shares: a solver's name, its shares, and those of local search, or of the exact agent."""
-
-    def rows(records: Records) -> list[tuple[str, Shares, Shares]]:
-        found = shares(records)
-        other = found.get("local search" if "MuZero" in found else "exact")
-        assert other is not None
-        return [(title, own, other) for title, own in found.items()]
-
-    return rows
+def by_solver(records: Records) -> list[tuple[str, Shares, Shares]]:
+    """Return rows: a solver's name, its shares, and those of local search."""
+    found = game_shares(records)
+    return [(title, own, found[PLAYERS[SEARCH]]) for title, own in found.items()]
 
 
-def ahead(of: str) -> Callable[[Row], str]:
-    """Return a cell: the instances on which a solver is ahead of another one, whose own row is empty."""
-    return lambda row: "" if row[0] == of else str(statistics.ahead(row[1], row[2]))
-
-
-SOLVER: Final[Columns] = {
-    "solver": itemgetter(0),
-    "mean": lambda row: row[1].cell(),
-    "worst game": lambda row: f"{row[1].of_instances.min():.1f}",
-}
+def ahead(row: Row) -> str:
+    """Return a cell: the games on which a solver is ahead of local search, whose own row is empty."""
+    return "" if row[1] is row[2] else str(statistics.ahead(row[1], row[2]))
 
 
 def game_figures(records: Records) -> str:
@@ -110,27 +96,18 @@ def game_figures(records: Records) -> str:
     return file_of(columns | {"exact s": texts(shares["exact"].seconds[0], ".1f")})
 
 
-def game_picture(records: Records) -> bytes:
-    """Return the curves of the means over all games."""
-    grid, shares = grid_to(SECONDS), game_shares(records)
-    curves = {
-        title: statistics.curves(records, GAMES, solver, grid, seconds=SECONDS) for solver, title in PLAYERS.items()
-    }
-    levels = {title: shares[title].mean for title in ("greedy player", "XLA's better public set")}
-    levels["exact, up to a minute"] = shares["exact"].mean
-    return draw([Panel(f"Mean of {len(GAMES)} games", "processor seconds", np.asarray(grid), curves, levels)])
-
-
 GAME_TABLE: Final = table(
     {
-        **SOLVER,
+        "solver": itemgetter(0),
+        "mean": lambda row: row[1].cell(),
+        "worst game": lambda row: f"{row[1].of_instances.min():.1f}",
         f"games from {ENOUGH:.0f} % on": lambda row: f"{(row[1].of_instances >= ENOUGH).sum()} of {len(GAMES)}",
-        "ahead of local search": ahead("local search"),
+        "ahead of local search": ahead,
         "s": lambda row: f"{row[1].seconds[0].mean():.1f}",
         "seeds": lambda row: len(row[1].values),
         "games played": lambda row: f"{row[1].plans.mean():,.0f}",
     },
-    named(game_shares),
+    by_solver,
 )
 
 OPEN: Final = (
@@ -224,23 +201,9 @@ def map_rows(records: Records) -> list[dict[str, str]]:
     return [*rows, row(f"{len(IDS)} ids, one seed", IDS, first, of_exact)]
 
 
-def map_picture(records: Records) -> bytes:
-    """Return the curves of each program."""
-    grid, panels = grid_to(SECONDS), []
-    for name, env_id in MAPS.items():
-        ids = (env_id,)
-        curves = {
-            title: statistics.curves(records, ids, solver, grid, seconds=SECONDS) for solver, title in MAPPERS.items()
-        }
-        panels.append(Panel(name, "processor seconds", grid, curves, {"best rule": best_rule(records, ids).mean}))
-    return draw(panels)
-
-
 PAPER: Final = tuple(first_ids(Formulation.GAME, 52))
 """Games, as many as mallocMuZero's paper counts (Wang et al., arXiv 2305.07440)."""
 LEARNER, TUNER = "muzero", "xla-autotune"
-LEAST: Final = 0.001
-"""Fraction of the latency by which plans must differ to count as better or worse; our choice."""
 
 
 def paper_runs(records: Records = ()) -> list[Record]:
@@ -255,26 +218,6 @@ def speedups(records: Records) -> dict[str, Floats]:
     every = {solver: np.array([found[solver, env_id] for env_id in PAPER]) for solver in (*XLA, LEARNER, TUNER)}
     better = np.max([every[solver] for solver in XLA], axis=0)
     return {LEARNER: every[LEARNER], "the better public set": better, f"{TUNER}, equal time": every[TUNER]}
-
-
-def against_xla(records: Records) -> list[tuple[str, Floats]]:
-    """Return by how many percent MuZero's plans are faster than those of each of XLA's solvers."""
-    every = speedups(records)
-    return [(title, 100 * (every[LEARNER] / other - 1)) for title, other in every.items() if title != LEARNER]
-
-
-PAPER_TABLE: Final = table(
-    {
-        "MuZero against": itemgetter(0),
-        "better": lambda row: (row[1] > 100 * LEAST).sum(),
-        "alike": lambda row: (abs(row[1]) <= 100 * LEAST).sum(),
-        "worse": lambda row: (row[1] < -100 * LEAST).sum(),
-        "mean": lambda row: f"{row[1].mean():+.2f} %",
-        "worst game": lambda row: f"{row[1].min():+.2f} %",
-        "best game": lambda row: f"{row[1].max():+.2f} %",
-    },
-    against_xla,
-)
 
 
 def paper_figures(records: Records) -> str:
@@ -294,44 +237,26 @@ EXPERIMENTS = [
         "Learning agents, local search, rules and proofs on twelve games, in a minute of one core each.",
         game_runs,
         {
-            "docs/learning.md#learning-games": GAME_TABLE,
+            "docs/how-it-is-solved.md#learning-games": GAME_TABLE,
             "docs/data/learning-games.csv": game_figures,
-            "docs/pictures/learning-games.png": game_picture,
         },
     ),
     campaign(
         "learning-open",
         "A learning agent on games that are not proven, beside the exact agent and searches at equal time.",
         lambda records: [limited(env_id, solver, seconds=PROOF_S) for env_id in OPEN for solver in SOLVERS],
-        {
-            "docs/learning.md#learning-open": table(
-                {
-                    **SOLVER,
-                    "ahead of exact": lambda row: f"{own} of {len(OPEN)}" if (own := ahead("exact")(row)) else "",
-                    "s": lambda row: f"{row[1].seconds.mean():.1f}",
-                },
-                named(open_shares),
-            ),
-            "docs/data/learning-open.csv": open_figures,
-        },
+        {"docs/data/learning-open.csv": open_figures},
     ),
     campaign(
         "learning-steps",
         "plan-gradient on maps, beside local search, in a minute of one core each.",
         map_runs,
-        {
-            "docs/learning.md#learning-steps": table(heads, map_rows),
-            "docs/pictures/learning-steps.png": map_picture,
-        },
+        {"docs/data/learning-steps.csv": data(heads, map_rows)},
     ),
     campaign(
         "learning-xla",
         "MuZero alone against XLA's solver on 52 games, as mallocMuZero's paper counts.",
         paper_runs,
-        {
-            "docs/learning.md#learning-xla": PAPER_TABLE,
-            "docs/muzero.md#learning-xla": PAPER_TABLE,
-            "docs/data/learning-xla.csv": paper_figures,
-        },
+        {"docs/data/learning-xla.csv": paper_figures},
     ),
 ]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.harness import as_rows, data, heads
 from benchmarks.ledger import Record
@@ -137,36 +136,6 @@ def bounds(ends: tuple[float, float], digits: int, sign: str = "") -> str:
 def ahead(x: Shares, y: Shares) -> int:
     """Return the number of instances on which the mean of x over its seeds is above that of y."""
     return int((x.of_instances > y.of_instances).sum())
-
-
-def curves(
-    records: Sequence[Record], ids: Sequence[str], solver: str, grid: NDArray[np.float64], **limits: float
-) -> Floats:
-    """Return the mean share over instances at each point of a grid: float64[seeds, grid]; NaN before the first plan.
-
-    Args:
-        records: records with curves.
-        ids: the instances, each with records of all seeds.
-        solver: name of the solver.
-        grid: processor seconds if the limit is `seconds`, plans evaluated if it is `plans`.
-        limits: the limit of the runs, `seconds` or `plans`.
-    """
-    ((name, _),) = limits.items()
-    column = ("seconds", "plans").index(name)
-    found = columns_of(records, ids, solver, **limits)
-    values = [[_sampled(record, of_id[0], column, grid) for record in of_id] for of_id in found]
-    return np.asarray(np.mean(values, axis=0))
-
-
-def _sampled(record: Record, first: Record, column: int, grid: NDArray[np.float64]) -> Floats:
-    """Return the share at the last point at or before each of the grid; NaN before the first.
-
-    Seconds are those of the first seed, which did the same work, maybe on another machine.
-    """
-    stretch = first["took_s"] / record["took_s"] if column == 0 else 1
-    at = [point[column] * stretch for point in record["curve"]]
-    values = np.array([np.nan, *(share(record, point[2]) for point in record["curve"])])
-    return np.asarray(values[np.searchsorted(at, grid, side="right")])
 
 
 def texts(values: Floats, form: str) -> list[str]:

@@ -67,7 +67,7 @@ EXPERIMENTS = [
     Experiment(
         "muzero-parts",
         __doc__,
-        {"docs/muzero.md#muzero-parts": table(heads, rows)},
+        {"docs/how-it-is-solved.md#muzero-parts": table(heads, rows)},
         staged(runs),
         measure,
         key=KEY,

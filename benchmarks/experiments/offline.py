@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from benchmarks.harness import Experiment, Records, Rows, as_rows, heads, table
+from benchmarks.harness import Experiment, Records, Rows, as_rows, data, heads
 from benchmarks.ledger import Record
 from memplace_agents import make_agent
 from memplace_env.envs.datasets.grades import GRADES, OFFLINE, graded_episodes
@@ -124,13 +124,13 @@ def play(env: Any, network: nn.Module) -> float:
 
 def rows(records: Records) -> Rows:
     """Return a row for each game, the mean of the seeds, and one for the mean of the games, with lowest and highest."""
-    titles, cells = ["game"], [[f"`{env_id}`" for env_id in OFFLINE] + ["mean [lowest, highest seed]"]]
-    for place, (grade, learner) in enumerate(product(GRADES, ("", CLONING, CQL))):
+    titles, cells = ["game"], [[*OFFLINE, "mean [lowest, highest seed]"]]
+    for grade, learner in product(GRADES, ("", CLONING, CQL)):
         chosen = [run for run in records if run["grade"] == grade and run["learner"] == (learner or CLONING)]
         games = [[run["score" if learner else "data"] for run in chosen if run["id"] == env_id] for env_id in OFFLINE]
         scores, each = np.array(games), np.mean(games, axis=0)
         spread = f" [{each.min():.2f}, {each.max():.2f}]" if learner else ""
-        titles.append((learner or grade) + " " * place)
+        titles.append(f"{grade} {learner}".strip())
         cells.append([*(f"{score:.2f}" for score in scores.mean(axis=1)), f"{each.mean():.2f}{spread}"])
     return as_rows(titles, zip(*cells, strict=True))
 
@@ -139,7 +139,7 @@ EXPERIMENTS = [
     Experiment(
         "offline",
         __doc__,
-        {"docs/learning.md#offline": table(heads, rows)},
+        {"docs/data/offline.csv": data(heads, rows)},
         settings,
         measure,
         key=("id", "grade", "learner", "seed"),

@@ -106,7 +106,7 @@ EXPERIMENTS = [
         "ppo",
         __doc__,
         {
-            "docs/learning.md#ppo": table(
+            "docs/how-it-is-solved.md#ppo": table(
                 {
                     "environment": lambda group: group.env_id + (", README's lines" if group.by == README else ""),
                     "steps": lambda group: f"{group.steps:,}",

@@ -1,9 +1,8 @@
 """Gaps of plan and bound: the exact agent's plans of registered ids, and the best plans that are known.
 
 The exact agent has `SECONDS` processor seconds of one core for each id, so that a busy machine changes little (a single
-call of HiGHS is also ended by as many seconds of wall time). "Before" is the series of that name where it has a record,
-else what `memplace_env/envs/best-known.toml` said of the id when its first record of all was written. The plan of each
-id is kept in memplace_env/envs/best-plans.zip, from where the experiment `best-known` replays it.
+call of HiGHS is also ended by as many seconds of wall time). The plan of each id is kept in
+memplace_env/envs/best-plans.zip, from where the experiment `best-known` replays it.
 """
 
 from __future__ import annotations
@@ -11,18 +10,16 @@ from __future__ import annotations
 import fcntl
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Final, NamedTuple
+from typing import Final
 from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
-import numpy as np
-
 import memplace_agents
-from benchmarks.harness import ROOT, Columns, Experiment, Records, data, field, table
+from benchmarks.harness import ROOT, Columns, Experiment, Records, data, field
 from benchmarks.ledger import Record
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
@@ -31,14 +28,11 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.best_known import PROVEN, known_results
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
-from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
 from memplace_leaderboard.pinned import task_of
-from memplace_leaderboard.scores import Floats
 from memplace_leaderboard.suite import load_suite
 
-SUITES: Final = {"one-shot-v1": ("maps", "one-shot ids"), "game-v1": ("games", "games")}
-"""The whole suites, and what the table and the sentence call their ids."""
-BEFORE: Final = "before"
+SUITES: Final = {"one-shot-v1": "one-shot ids", "game-v1": "games"}
+"""The whole suites, and what pages call their ids."""
 NOW: Final = "now"
 IMPROVED: Final = "improved"
 """Series of the runs that begin with kept plans."""
@@ -48,8 +42,6 @@ OPEN: Final = PROVEN
 """Gap above which an id counts as open, and up to which as proven. Our choice."""
 CLOSE: Final = 1e-2
 """Gap up to which it counts as close. Our choice."""
-LEVELS: Final = (1e-5, 1e-4, 1e-2, 5e-2, 0.1, 0.2)
-"""Gaps of the table's rows."""
 ENDLESS: Final = 10**9
 PLANS: Final = ROOT / "memplace_env" / "envs" / "best-plans.zip"
 """The best known plans, a file each."""
@@ -79,7 +71,7 @@ def bounds_ps() -> dict[str, int]:
 
 
 def measure(run: Record) -> Record:
-    """Return a run's setting with plan and bound in ps, the processor seconds, and what was known before."""
+    """Return a run's setting with plan and bound in ps, and the processor seconds."""
     agent = memplace_agents.Exact()
     for env_id in WARM_UPS:
         agent.solve(env_id)
@@ -93,15 +85,12 @@ def measure(run: Record) -> Record:
     assert solution.bound_s is not None
     assert solution.plan is not None
     keep(run["id"], solution.report.latency_ps, solution.plan)
-    known = known_results()[run["id"]]
     return {
         **run,
         "latency_ps": solution.report.latency_ps,
         "bound_ps": round(solution.bound_s / PS),
         "took_s": round(time.process_time() - began, 2),
         "evaluations": solution.evaluations,
-        "known_best_ps": known.best_ps,
-        "known_bound_ps": known.bound_ps,
     }
 
 
@@ -146,78 +135,32 @@ def _plans(only: str = "") -> dict[str, str]:
         return {name: archive.read(name).decode() for name in archive.namelist() if only in ("", name)}
 
 
-def gap(record: Record, prefix: str = "") -> float:
-    """Return the gap of a record, or of what was known with the prefix "known_"."""
-    latency = record["known_best_ps"] if prefix else record["latency_ps"]
-    return float(f"{latency / record[f'{prefix}bound_ps'] - 1:.4e}")
+def gap(record: Record) -> float:
+    """Return the gap of a record."""
+    return float(f"{record['latency_ps'] / record['bound_ps'] - 1:.4e}")
 
 
-def gaps_before(records: Records) -> dict[str, float]:
-    """Return the gap of each id before the series `NOW`, given all records."""
-    first = {record["id"]: gap(record, "known_") for record in reversed(records)}
-    return first | {record["id"]: gap(record) for record in records if record["series"] == BEFORE}
-
-
-class Gaps(NamedTuple):
-    """Gaps of a suite's ids, float64[ids] each."""
-
-    name: str
-    before: Floats
-    now: Floats
-
-
-def by_suite(records: Records) -> list[Gaps]:
-    """Return the gaps of each suite's ids."""
-    before, found = gaps_before(PROOFS.open().records), []
-    for suite, (name, _) in SUITES.items():
-        mine = [record for record in records if record["id"] in load_suite(suite).instances]
-        found.append(Gaps(name, np.array([before[r["id"]] for r in mine]), np.array([gap(r) for r in mine])))
-    return found
-
-
-def counts(records: Records) -> str:
-    """Return a table: how many ids of each suite have a gap of at most each level, and the sum of all."""
-
-    def column(gaps: Floats) -> Callable[[float | None], str]:
-        return lambda level: f"{gaps.sum():.1%}" if level is None else str((gaps <= level).sum())
-
-    columns: dict[str, Callable[[Any], str]] = {
-        "gap": lambda level: "sum of gaps" if level is None else f"at most {level:.3g}"
-    }
-    for suite in by_suite(records):
-        columns |= {f"{len(suite.now)} {suite.name}, {when}": column(getattr(suite, when)) for when in (BEFORE, NOW)}
-    return str(table(columns, lambda records: (*LEVELS, None))(records))
+def in_a_minute(records: Records) -> str:
+    """Return how many of each suite's ids the agent proves, and how many it brings close."""
+    counts = []
+    for suite, what in SUITES.items():
+        gaps = [gap(record) for record in records if record["id"] in load_suite(suite).instances]
+        proven, close = (sum(value <= most for value in gaps) for most in (OPEN, CLOSE))
+        counts.append(f"{proven} of {len(gaps)} {what} and brings {close} within {100 * CLOSE:g} % of their bounds")
+    return fill(f"In {SECONDS:.0f} seconds of one core the exact agent proves {', '.join(counts)}.", 120)
 
 
 def figures(records: Records) -> str:
     """Return a file of all ids, by falling gap."""
-    before = gaps_before(PROOFS.open().records)
-    columns: Columns = {"id": field("id"), "gap_before": lambda record: before[record["id"]], "gap": gap}
+    columns: Columns = {"id": field("id"), "gap": gap}
     columns = columns | {head: field(head) for head in "latency_ps bound_ps seconds took_s commit date".split()}
     return str(data(columns, lambda records: sorted(records, key=gap, reverse=True))(records))
-
-
-def picture(records: Records) -> bytes:
-    """Return a PNG with the sorted gaps before and now, a panel for each suite."""
-    found, figure = by_suite(records), new_figure(960, 420)
-    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axes, (what, *pair) in zip(panels, found, strict=True):
-        for label, values, colour in zip((BEFORE, NOW), pair, (BASELINE, LATENCY), strict=True):
-            axes.plot(np.arange(1, len(values) + 1), np.sort(values.clip(1e-6))[::-1], color=colour, label=label)
-        axes.axhline(OPEN, color=FAINT, linewidth=1.2)
-        axes.set_yscale("log")
-        axes.set_xlabel(f"{what}, by falling gap", fontsize=AXIS_PT, color=INK)
-        axes.grid(color=FAINT, linewidth=0.6)
-        axes.legend(fontsize=NOTE_PT)
-    panels[0].set_ylabel("gap of plan and bound", fontsize=AXIS_PT, color=INK)
-    figure.tight_layout()
-    return to_png(figure)
 
 
 def proven(records: Records) -> str:
     """Return how many of each suite's best known plans are proven, on each chip, and what counts as proven."""
     meaning = f"Proven means that the best known plan is at most {100 * OPEN:g} % above its bound."
-    return fill(" ".join([*(_sentence(suite, what) for suite, (_, what) in SUITES.items()), meaning]), 120)
+    return fill(" ".join([*(_sentence(suite, what) for suite, what in SUITES.items()), meaning]), 120)
 
 
 def _sentence(suite: str, what: str) -> str:
@@ -238,11 +181,7 @@ KEY: Final[Sequence[str]] = ("id", "series", "seconds")
 PROOFS: Final = Experiment(
     "proofs",
     __doc__,
-    {
-        "docs/how-it-is-solved.md#proofs": counts,
-        "docs/data/proofs.csv": figures,
-        "docs/pictures/proofs.png": picture,
-    },
+    {"docs/how-it-is-solved.md#proofs": in_a_minute, "docs/data/proofs.csv": figures},
     lambda records: [{"id": env_id, "series": NOW, "seconds": SECONDS} for env_id in registered()],
     measure,
     key=KEY,

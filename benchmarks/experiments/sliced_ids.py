@@ -139,7 +139,7 @@ EXPERIMENTS = [
         "sliced-ids",
         __doc__,
         {
-            "docs/slices.md#sliced ids": table(
+            "docs/model.md#sliced-ids": table(
                 {
                     "formulation": itemgetter(0),
                     "chip": itemgetter(1),

@@ -201,7 +201,7 @@ EXPERIMENTS = [
         "slices",
         __doc__,
         {
-            "docs/slices.md#curve": table(
+            "docs/model.md#slices-curve": table(
                 {
                     "chip": itemgetter(0),
                     "programs": lambda row: len(row[1][None]),
@@ -209,7 +209,7 @@ EXPERIMENTS = [
                 },
                 chips,
             ),
-            "docs/slices.md#gains": table(COLUMNS, shown, summary),
+            "docs/model.md#slices": table(COLUMNS, shown, summary),
             "docs/data/slices.csv": data(
                 {
                     "id": lambda pair: pair.whole["name"],

@@ -112,19 +112,6 @@ def test_the_interval_of_a_difference_is_that_of_plain_loops() -> None:
     assert statistics.interval(statistics.mean_difference, x[:1, :1], y[:1, :1]) is None
 
 
-def test_curves_hold_the_last_plan() -> None:
-    """The second seed took twice as long for the same work: its curve has the first one's seconds."""
-    solver, ids = "plan-gradient", learning.GAMES[:2]
-    settings = [runs.limited(env_id, solver, seed, seconds=60) for env_id in ids for seed in range(3)]
-    records = [record(run, 0.2 + 0.1 * run["seed"]) for run in settings]
-    grid = np.array([4.0, 5.0, 10.0, 10.5, 20.0, 60.0])
-    found = statistics.curves(records, ids, solver, grid, seconds=60)
-    assert found.shape == (3, 6)
-    assert found[0] == pytest.approx(np.array([np.nan, np.nan, 0, 0, 20, 20]), nan_ok=True)
-    assert found[1] == pytest.approx(np.array([np.nan, 0, 0, 30, 30, 30]), nan_ok=True)
-    assert Shares.of(records, ids, solver, seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
-
-
 def test_other_searches_get_egrls_seconds() -> None:
     first = egrl.runs([])
     assert not any("seconds" in run for run in first if run["solver"] in egrl.OTHERS)

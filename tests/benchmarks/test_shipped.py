@@ -116,5 +116,5 @@ def test_a_failure_is_a_row_with_its_reason(model: Shipped, monkeypatch: pytest.
     assert "nothing" in record["failed"]
     assert "/" not in record["failed"].replace("--", "")
     said = {place for place, render in shipped.EXPERIMENTS[0].pages.items() if record["failed"] in render([record])}
-    assert said == {"docs/decisions.md#shipped-models", "docs/data/shipped.csv"}
-    assert "| nnp-i | 0 of 1 |" in shipped.EXPERIMENTS[0].pages["docs/decisions.md#shipped"]([record])
+    assert said == {"docs/model.md#shipped-models", "docs/data/shipped.csv"}
+    assert "| nnp-i | 0 of 1 |" in shipped.EXPERIMENTS[0].pages["docs/model.md#shipped"]([record])
