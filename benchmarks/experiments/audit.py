@@ -87,7 +87,7 @@ def answers(records: Records) -> str:
     kinds = Counter(proof["kind"] for proof in proofs)
     seconds = [record["seconds"] for record in records] or [0.0]
     return fill(
-        f"Of {len(proofs)} proofs ({', '.join(f'{count} of {kind}' for kind, count in kinds.items())}) SCIP was asked "
+        f"Of {len(proofs)} proofs ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}) SCIP was asked "
         f"about {len(records)}: it confirms {said['no']}, leaves {said['open']} open and refutes {said['yes']}, in "
         f"{sum(seconds):,.0f} processor seconds, {max(seconds):.0f} for one at most.",
         120,

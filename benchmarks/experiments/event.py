@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.experiments.event_search import MachineAnnealing, Offered
 from benchmarks.experiments.suite import IDS, with_variant
-from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, milliseconds, table
+from benchmarks.harness import Experiment, Records, Row, data, milliseconds, table
 from benchmarks.ledger import Record
 from memplace_agents import Exact, LocalSearch
 from memplace_agents.calibrated import Calibrated
@@ -279,23 +279,10 @@ class Results(NamedTuple):
         return sum(run["latency_s"] for run in runs) / len(runs) / float(self.best["latency_s"]) - 1
 
     @property
-    def least(self) -> tuple[float, str]:
-        """The least that a cheap solver leaves, and that solver."""
-        return min((self.left(solver), solver) for solver in CHEAP if solver in self.runs)
-
-    @property
     def ratio(self) -> float:
         """Latency of the exact plan without tie-break by the event simulator over that by the costs."""
         (run,) = self.runs[NO_TIE_BREAK]
         return float(run["latency_s"] / run["nominal_s"])
-
-    @property
-    def title(self) -> str:
-        """The case in words."""
-        traits = Formulation(self.case.formulation).traits
-        kind = "game" if self.case.formulation == Formulation.GAME else "map"
-        chip = "" if NPU in self.case.name else f" {traits.accelerator}"
-        return f"{kind} {_named(self.case.name)}{chip}" + (f", {self.case.machine}" if self.case.machine else "")
 
 
 def results(records: Iterable[Record]) -> list[Results]:
@@ -382,12 +369,6 @@ def left(solver: str) -> Callable[[Results], str]:
     return lambda result: _percent(result.left(solver))
 
 
-def own(records: Records) -> list[Results]:
-    """Return the settings on the chips' own mechanisms where the cheap solvers leave most."""
-    found = [result for result in cases(records) if not result.case.machine]
-    return sorted(found, key=lambda result: -result.least[0])[:MOST_ROWS]
-
-
 def ablated(name: str, machine: str) -> Callable[[Row], str]:
     """Return a cell: what exact plans leave on a machine with a change, tie-break second."""
 
@@ -422,20 +403,12 @@ def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f}"
 
 
-SETTING: Final[Columns] = {"setting": lambda result: result.title}
-CHEAP_COLUMNS: Final[Columns] = {TITLES[solver]: left(solver) for solver in CHEAP}
 EXPERIMENTS = [
     Experiment(
         "event",
         __doc__,
         {
             "docs/model.md#event-means": means,
-            "docs/model.md#event-ids": table(
-                SETTING
-                | CHEAP_COLUMNS
-                | {"least": lambda r: TITLES[r.least[1]], "id": lambda r: "yes" if passes(r) else "no"},
-                own,
-            ),
             "docs/model.md#event-ablation": table(
                 {
                     "machine": lambda row: row[0] or "all mechanisms",

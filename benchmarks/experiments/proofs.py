@@ -146,8 +146,8 @@ def in_a_minute(records: Records) -> str:
     for suite, what in SUITES.items():
         gaps = [gap(record) for record in records if record["id"] in load_suite(suite).instances]
         proven, close = (sum(value <= most for value in gaps) for most in (OPEN, CLOSE))
-        counts.append(f"{proven} of {len(gaps)} {what} and brings {close} within {100 * CLOSE:g} % of their bounds")
-    return fill(f"In {SECONDS:.0f} seconds of one core the exact agent proves {', '.join(counts)}.", 120)
+        counts.append(f"{proven} of {len(gaps)} {what} ({close} are within {100 * CLOSE:g} % of their bounds)")
+    return fill(f"In {SECONDS:.0f} seconds of one core the exact agent proves {' and '.join(counts)}.", 120)
 
 
 def figures(records: Records) -> str:

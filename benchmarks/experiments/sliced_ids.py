@@ -10,8 +10,7 @@ have ids. Programs of more than `MOST_TENSORS` slices are left out, which is our
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import gymnasium as gym
@@ -19,7 +18,7 @@ import gymnasium as gym
 import memplace_agents
 from benchmarks.experiments import slices
 from benchmarks.experiments.suite import ENDLESS, IDS, best_cheap, with_variant
-from benchmarks.harness import Experiment, Records, Row, data, field, milliseconds, table
+from benchmarks.harness import Experiment, Records, data, field
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.envs.best_known import known_results
@@ -79,11 +78,6 @@ def gain(record: Record) -> float:
     return float(record["whole_s"] / best_s(record))
 
 
-def passes(record: Record) -> bool:
-    """Return True if slices gain enough."""
-    return gain(record) >= LEAST
-
-
 def has_id(record: Record) -> bool:
     """Return True if the setting is in suite sliced-v1, which gives it an id."""
     return env_id(record, f"-{END}") in load_suite("sliced-v1").instances
@@ -97,31 +91,6 @@ def settings(records: Records = ()) -> list[Record]:
 def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the names of the settings that have an id with slices, by formulation."""
     return {kind.value: [r["name"] for r in records if r["formulation"] == kind and has_id(r)] for kind in FORMULATIONS}
-
-
-def by_chip(records: Records) -> Iterator[tuple[str, str, list[Record], list[Record]]]:
-    """Yield formulation and chip with all records, and with those that pass, largest gain first."""
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        traits = Formulation(record["formulation"]).traits
-        chip = traits.settings[record["name"]].get("accelerator", traits.accelerator)
-        found.setdefault((record["formulation"], chip), []).append(record)
-    for key, every in found.items():
-        yield *key, every, sorted(filter(passes, every), key=lambda record: -gain(record))
-
-
-def mean_gain(row: Row) -> str:
-    """Return a cell: the geometric mean of the gains."""
-    return f"{math.exp(sum(math.log(gain(r)) for r in row[3]) / len(row[3])) - 1:+.1%}" if row[3] else ""
-
-
-def most(row: Row) -> str:
-    """Return a cell: the setting that gains most."""
-    if not row[3]:
-        return ""
-    best = row[3][0]
-    latencies = f"{milliseconds(best['whole_s'])} → {milliseconds(best_s(best))} ms"
-    return f"{best['name']}: {latencies}, {gain(best) - 1:+.1%}"
 
 
 def env_id(record: Record, end: str = "") -> str:
@@ -139,17 +108,6 @@ EXPERIMENTS = [
         "sliced-ids",
         __doc__,
         {
-            "docs/model.md#sliced-ids": table(
-                {
-                    "formulation": itemgetter(0),
-                    "chip": itemgetter(1),
-                    "ids": lambda row: len(row[2]),
-                    "that gain": lambda row: len(row[3]),
-                    "their mean gain": mean_gain,
-                    "most": most,
-                },
-                by_chip,
-            ),
             IDS: lambda records: with_variant(END, {"slices": SHARE}, chosen(records)),
             "docs/data/sliced-ids.csv": data(
                 {
