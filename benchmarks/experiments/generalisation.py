@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from functools import cache
+from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
@@ -121,11 +122,20 @@ def score(row: Row) -> str:
     return f"{scores.mean():.1f}" + (f" [{scores.min():.1f}, {scores.max():.1f}]" if len(scores) > 1 else "")
 
 
+def scores(records: Records) -> str:
+    """Return the scores of all players."""
+    said = (
+        f"{row.player} {score(row)} ({len(row.returns)} seed{'s' * (len(row.returns) > 1)})" for row in rows(records)
+    )
+    return fill(f"Scores on Test with the least and the highest seed: {', '.join(said)}.", 120)
+
+
 EXPERIMENTS = [
     Experiment(
         "generalisation",
         __doc__,
         {
+            "docs/how-it-is-solved.md#generalisation": scores,
             "docs/data/generalisation.csv": data(
                 {
                     "player": lambda row: row.player,
@@ -135,7 +145,7 @@ EXPERIMENTS = [
                     "lowest quarter of settings": lambda row: f"{np.quantile(row.returns.mean(axis=0), 0.25):.1f}",
                 },
                 rows,
-            )
+            ),
         },
         settings,
         measure,
