@@ -44,7 +44,7 @@ class Experiment:
     Attributes:
         name: name on the command line, and of its archive in `benchmarks/records`.
         about: what is measured and by which rules; the first line is a summary.
-        pages: what is shown, by its place from the root: "docs/agents.md#dynamic" is the text between the markers
+        pages: what is shown, by its place from the root: "docs/how-it-is-solved.md#dynamic" is the text between the
             `<!-- dynamic:begin -->` and `<!-- dynamic:end -->`, anything else is a whole file.
         settings: returns what is to be measured, given the records so far; None if nothing is.
         measure: returns a setting's record, with all of the setting's fields; must be picklable.

@@ -58,7 +58,7 @@ def _row(records: Records, title: str, env_ids: tuple[str, ...], plans: int, equ
     others, egrl = _shares(records, env_ids, plans)
     seconds = [shares.seconds.mean() for shares in (egrl, *others, Shares.of(records, env_ids, EXACT))]
     return {
-        "environments": f"{title}, {plans:,} maps",
+        "environments": f"{title}, {plans:,} plans",
         "best rule": best_rule(records, env_ids).cell(),
         **dict(zip(OTHERS.values(), (found.cell() for found in others), strict=True)),
         "EGRL": egrl.cell(),

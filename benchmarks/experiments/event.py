@@ -319,8 +319,8 @@ def group(result: Results) -> str:
     if result.case.formulation == Formulation.GAME:
         return "games"
     if NPU in result.case.name:
-        return f"maps {NPU}, batch {1 if result.case.name.endswith(BATCH_1) else 8}"
-    return ", ".join(filter(None, ("maps nnp-i", result.case.machine)))
+        return f"one-shot {NPU}, batch {1 if result.case.name.endswith(BATCH_1) else 8}"
+    return ", ".join(filter(None, ("one-shot nnp-i", result.case.machine)))
 
 
 def cases(records: Records) -> list[Results]:

@@ -27,6 +27,7 @@ SOLVERS: Final = {
     "games": {SEARCHES[Formulation.GAME]: "local search"},
     "maps": {SEARCHES[Formulation.ONE_SHOT]: "local search", "egrl": "egrl"},
 }
+NAMES: Final = {"games": "games", "maps": "one-shot"}
 BOTH: Final = {"cross-entropy": "cross-entropy", "plan-gradient": "plan-gradient"}
 
 
@@ -50,7 +51,7 @@ def rows(records: Records) -> list[dict[str, str]]:
     found = []
     for kind, ids in IDS.items():
         for solver, title in ({BEST_RULE: "best rule"} | SOLVERS[kind] | BOTH).items():
-            row = {"on": f"{len(ids)} {kind}", "search": title}
+            row = {"on": f"{len(ids)} {NAMES[kind]}", "search": title}
             for plans in PLANS:
                 shares = Shares.of(records, ids, solver, plans=None if solver == BEST_RULE else plans)
                 row |= {f"{plans:,} plans": shares.cell(), f"s{' ' * len(row)}": f"{shares.seconds.mean():.1f}"}

@@ -188,7 +188,7 @@ def map_rows(records: Records) -> list[dict[str, str]]:
         found = {solver: Shares.of(chosen, ids, solver, seconds=SECONDS) for solver in MAPPERS}
         seconds = found["plan-gradient"].seconds[0].mean()
         shares = {title: found[solver].cell() for solver, title in MAPPERS.items()}
-        spent = {"its s": f"{seconds:.1f}", "its maps": f"{found['plan-gradient'].plans.mean():,.0f}"}
+        spent = {"its s": f"{seconds:.1f}", "its plans": f"{found['plan-gradient'].plans.mean():,.0f}"}
         return {"program": title, "exact": exact, "best rule": best_rule(chosen, ids).cell(), **shares, **spent}
 
     rows = []

@@ -209,15 +209,16 @@ def short(bounds: Mapping[str, float]) -> Render:
     return lambda records: f"{by_network(records)}\n{verdict(records, bounds)}"
 
 
+RENDERS: dict[str, Render] = {"vela": short(BOUNDS), "vela-more": short(BOUNDS), "vela-unseen": short(UNSEEN)}
 EXPERIMENTS = [
     Experiment(
         name,
         __doc__,
-        {f"docs/model.md#{name}": short(bounds), f"docs/data/{name}.csv": data(COLUMNS)},
+        {f"docs/model.md#{name}": render, f"docs/data/{name}.csv": data(COLUMNS)},
         rows_of(name),
         measure,
         key=("data", "row"),
         ledger="vela",
     )
-    for name, bounds in {"vela": BOUNDS, "vela-more": BOUNDS, "vela-unseen": UNSEEN}.items()
+    for name, render in RENDERS.items()
 ]

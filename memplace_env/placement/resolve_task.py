@@ -48,7 +48,7 @@ ORDERS: Final = ("file", "memory")
 AUTO: Final = "auto"
 AUTO_SHARES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 AUTO_TENSORS: Final = 3_000
-"""Our choice from the curve in docs/slices.md: finer slices gain little, and more tensors take seconds."""
+"""Our choice from the curve in docs/model.md: finer slices gain little, and more tensors take seconds."""
 
 
 class UnorderedOptions(TypedDict, total=False):

@@ -253,7 +253,7 @@ def test_the_published_method_reaches_planted_optima(topology):
 
 @pytest.mark.slow
 def test_the_published_gradient_ends_at_one_constant_assignment():
-    """On ResNet50: all weights in the backing memory, all results in the middle level. docs/egrl.md says so."""
+    """On ResNet50: all weights in the backing memory, all results in the middle level, as the page on agents says."""
     trained = EGRL(CONFIGS["paper-pg"]).train(["MemPlace-ResNet50-v0"], budget=1000)
     problem = gym.make("MemPlace-ResNet50-v0").unwrapped.problem
     decided = trained.policy(Graph.of(problem)).argmax(-1)
