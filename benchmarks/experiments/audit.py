@@ -95,54 +95,6 @@ def answers(records: Records) -> str:
     )
 
 
-EXPERIMENTS[0].recorded()
-    names = dict.fromkeys(record["name"] for record in moving if record["outcome"] == "optimal")
-    runs += [{"id": Formulation.ONE_SHOT.traits.env_id(name), "kind": MOVING} for name in names]
-    return [{**run, "limit_s": SECONDS} for run in runs]
-
-
-def measure(run: Record) -> Record:
-    """Return a run with the proof, the second opinion on it, and the hashes of task and plan."""
-    time.perf_counter = time.process_time  # clocks count the processor's time; this process does nothing else
-    env_id, env, moves = run["id"], make_env(run["id"]), run["kind"] == MOVING
-    plan, proof, bound_ps = None if moves else kept_plan(env_id), RECORDED, known_results()[env_id].bound_ps
-    if plan is None or plan.program_sha256 != env.task.program.sha256:
-        agent = memplace_agents.ExactDynamic() if moves else memplace_agents.Exact()
-        solution = agent.solve(env, time_limit=AGAIN_SECONDS, budget=ENDLESS)
-        assert solution.plan is not None
-        assert solution.bound_s is not None
-        plan, proof, bound_ps = solution.plan, solution.proof or RECORDED, round(solution.bound_s / PS)
-    kind = Formulation.DYNAMIC if moves else formulation_of_id(env_id)
-    audit = Audit(env, plan, kind, run["limit_s"], OPEN)
-    opinion = audit.opinion()
-    if not moves:
-        keep(env_id, opinion.faster_ps or opinion.latency_ps, opinion.plan or plan)
-    # The audit has solved the linear program of plans that move tensors already.
-    if kind is not Formulation.ONE_SHOT and opinion.latency_ps <= linear_bound(env.task).bound_ps * (1 + OPEN):
-        proof = Proof(checked=True)
-    elif opinion.answer == "no" and not proof.checked:
-        proof = proof._replace(checked=find_below(audit.program, audit.cutoff, audit.clock) is False)
-    task, asked = env.task, opinion._asdict()
-    del asked["plan"]
-    by = asked.pop("solver")
-    parts = f"{task.program.sha256} {task.accelerator.sha256} {costs_sha256(task.costs)}"
-    hashes = {"task_sha256": sha256(parts.encode()).hexdigest(), "plan_key": plan.key}
-    return {**run, **proof.summary(), "bound_ps": bound_ps, "audit": by, **asked, **hashes}
-
-
-def answers(records: Records) -> str:
-    """Return what the second solver says of the proofs, and how long that took."""
-    proofs, said = settings(), Counter(record["answer"] for record in records)
-    kinds = Counter(proof["kind"] for proof in proofs)
-    seconds = [record["seconds"] for record in records] or [0.0]
-    return fill(
-        f"Of {len(proofs)} proofs ({', '.join(f'{count} {kind.replace("maps", "one-shot")}' for kind, count in kinds.items())}) SCIP was asked "
-        f"about {len(records)}: it confirms {said['no']}, leaves {said['open']} open and refutes {said['yes']}, in "
-        f"{sum(seconds):,.0f} processor seconds, {max(seconds):.0f} for one at most.",
-        120,
-    )
-
-
 EXPERIMENTS = [
     Experiment(
         "audit",
