@@ -56,7 +56,7 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about half an hour; th
 	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md || found=1; \
 	exit $$found
 
-tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
+tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks list --missing` says how long that takes
 	.venv/bin/python -m benchmarks run --write
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def test_what_is_missing_is_measured_and_packed(squares: Experiment, tmp_path: P
     assert squares.recorded() == squares.run(1)
 
 
+def test_hours_are_those_of_what_is_missing(squares: Experiment) -> None:
+    assert squares.left() == (4, 0.0)
+    timed = replace(squares, measure=lambda run: square(run) | {"took_s": 1800.0})
+    timed.run(1, ["2"])
+    assert timed.left() == (3, 1.5)
+
+
+@pytest.mark.slow
+def test_what_the_suite_lacks_follows_from_its_records() -> None:
+    assert 0 < EVERY["suite"].left()[0] < len(EVERY["suite"].recorded())
+
+
 def test_pages_are_compared_and_written(squares: Experiment, tmp_path: Path) -> None:
     records = squares.run(1)
     assert {"-old", "+| number | ms | ms |", "+2,4000.0 ms,"} <= set(squares.differences())
@@ -68,7 +81,8 @@ def test_the_command_ends_with_differences(
     squares: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "all_experiments", lambda: {"squares": squares})
-    for words, end in (("check", "-old"), ("run squares --write", None), ("check squares", None), ("list", None)):
+    runs = {"list --missing": None, "check": "-old", "run squares --write": None, "check squares": None, "list": None}
+    for words, end in runs.items():
         monkeypatch.setattr("sys.argv", ["benchmarks", *words.split()])
         try:
             command.main()
@@ -76,7 +90,9 @@ def test_the_command_ends_with_differences(
         except SystemExit as error:
             ended = error.code
         assert ended is None if end is None else end in str(ended)
-    assert "Squares." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Squares." in printed
+    assert "4 missing" in printed
 
 
 @pytest.mark.parametrize(
