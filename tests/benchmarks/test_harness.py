@@ -12,8 +12,12 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
+from benchmarks.experiments import suite
 from benchmarks.harness import Experiment, Records, data, field, table
 from benchmarks.ledger import Record
+from memplace_env.envs.registration import Formulation
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.resolve_task import resolve_task
 
 EVERY = command.all_experiments()
 MINUTES = ("best-known", "leaderboard")
@@ -59,9 +63,12 @@ def test_hours_are_those_of_what_is_missing(squares: Experiment) -> None:
     assert timed.left() == (3, 1.5)
 
 
-@pytest.mark.slow
-def test_what_the_suite_lacks_follows_from_its_records() -> None:
-    assert 0 < EVERY["suite"].left()[0] < len(EVERY["suite"].recorded())
+def test_batches_of_a_game_contend_for_fast_memory() -> None:
+    game = {"formulation": Formulation.GAME, "workload": "AlexNet", "accelerator": "edge-tpu"}
+    capacity = load_accelerator("edge-tpu").levels[0].capacity_bytes
+    for batch, times in zip(suite.contended(game, "int8", {}), suite.CONTENTION, strict=True):
+        alive = resolve_task("AlexNet", "edge-tpu", batch=batch, dtype="int8").program.live_bytes.max()
+        assert 2**-0.5 <= alive / (times * capacity) <= 2**0.5, "the nearest power of two"
 
 
 def test_pages_are_compared_and_written(squares: Experiment, tmp_path: Path) -> None:
