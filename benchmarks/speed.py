@@ -274,8 +274,8 @@ MUZERO_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
     "annealing": [("player.py", "_anneal")],
 }
 BERT, GAME, STEPS, RESNET = "MemPlace-BERT-v0", "MallocGame-BERT-v0", "MemPlaceSteps-BERT-v0", "MemPlace-ResNet50-v0"
-SAME_STEP: Final = {"autoreset_mode": "SameStep"}
-CARTPOLE: Final = {"vectorization_mode": "vector_entry_point"}
+SAME_STEP: Final[dict[str, Any]] = {"autoreset_mode": "SameStep"}
+CARTPOLE: Final[dict[str, Any]] = {"vectorization_mode": "vector_entry_point"}
 """Gymnasium's own native vector, in numpy."""
 PROBES: Final[dict[str, Callable[[], Any]]] = {
     "assignments/s of BERT, one core": partial(vector_rate, "BERT", 1),
