@@ -55,7 +55,7 @@ def test_pages_fit_the_screen_and_ask_no_network(site, browser):  # noqa: F811
 
 def test_links_lead_to_pages_pictures_and_files():
     pages = page_names()
-    assert link_target("docs/model.md", "game.md", "#rules", pages) == "game.md#rules"
+    assert link_target("docs/model.md", "programs.md", "#ids", pages) == "programs.md#ids"
     assert link_target("docs/model.md", "../agents/README.md", "", pages) == "agents/overview.md"
     assert link_target("agents/README.md", "../docs/README.md", "", pages) == "../index.md"
     assert link_target("examples/ppo.py", "../docs/pictures/proofs.png", "", pages) == "../pictures/proofs.png"
