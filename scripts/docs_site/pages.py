@@ -15,7 +15,7 @@ SOURCE_URL = "https://github.com/memplace/memplace/blob/main/"
 INDEX = "docs/README.md"
 FOLDERS = ("pictures", "data")
 """Folders of docs/ whose files belong to the site."""
-DATA_PAGE = "# {name}\n\n[As a file]({name}.csv)\n\n```{{csv-table}}\n:file: {name}.csv\n:header-rows: 1\n```\n"
+DATA_PAGE = "# {name}\n\n[As a file]({name}.csv)\n\n```{{csv-table}}\n:file: {name}.csv\n:header-rows: 1\n:class: data\n```\n"
 """Page of a data file, whose columns the reader sorts."""
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]+)?(?=\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -50,8 +50,8 @@ def write_pages(folder: Path) -> None:
         target = folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / "docs" / name, folder / name)
+    for name in FOLDERS:  # data/ has pages already
+        shutil.copytree(ROOT / "docs" / name, folder / name, dirs_exist_ok=True)
     for name in ENVIRONMENTS:
         (folder / "pictures" / f"{name}.gif").write_bytes(animation(name))
 
