@@ -15,7 +15,16 @@ SOURCE_URL = "https://github.com/memplace/memplace/blob/main/"
 INDEX = "docs/README.md"
 FOLDERS = ("pictures", "data")
 """Folders of docs/ whose files belong to the site."""
-DATA_PAGE = "# {name}\n\n[As a file]({name}.csv)\n\n```{{csv-table}}\n:file: {name}.csv\n:header-rows: 1\n:class: data\n```\n"
+DATA_PAGE = """# {name}
+
+[As a file]({name}.csv)
+
+```{{csv-table}}
+:file: {name}.csv
+:header-rows: 1
+:class: data
+```
+"""
 """Page of a data file, whose columns the reader sorts."""
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]+)?(?=\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
