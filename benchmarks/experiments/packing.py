@@ -140,7 +140,7 @@ EXPERIMENTS = [
         "packing",
         __doc__,
         {
-            "docs/export.md#minimalloc": table(
+            "docs/toolchains.md#minimalloc": table(
                 {
                     "instance": alone(field("name"), "all"),
                     "blocks": of_rows(lambda records: str(sum(record["blocks"] for record in records))),
@@ -154,7 +154,7 @@ EXPERIMENTS = [
                 },
                 instances,
             ),
-            "docs/export.md#drawn blocks": table(
+            "docs/toolchains.md#drawn blocks": table(
                 {
                     "blocks": field("blocks", ","),
                     "s": field("seconds", ".2f"),
