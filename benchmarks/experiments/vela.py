@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmarks.harness import ROOT, Columns, Experiment, Records, Render, data, field
+from benchmarks.harness import ROOT, Columns, Experiment, Records, Render, as_rows, data, field, heads, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
@@ -32,6 +32,7 @@ from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import TensorKind
+from memplace_env.report.plans.headlines import NOTED_SHARE, other_time
 
 Row = Mapping[str, str]
 KEYS = ("roofline", "tiled", "npu", "dram", "bytes")
@@ -94,6 +95,7 @@ def measure(setting: Record) -> Record:
     figures["dram"] = float(times.port_ps[:, task.backing].sum()) * clock / float(row["cycles_dram_access"])
     moved = task.costs.use_pj[:, task.backing] / chip.levels[-1].pj_per_byte  # A use's energy is its bytes' energy.
     figures["bytes"] = float(moved[level == task.backing].sum()) / float(row["dram_total_bytes"])
+    figures["other"] = other_time(program, times.op_ps).total() / int(times.op_ps.sum())
     layers = data / f"{row['network']}.{row['accelerator']}.{row['memory_mode']}.layers.csv"
     if layers.exists():
         theirs = layer_cycles(program.op_name, csv.DictReader(layers.open(encoding="utf-8")))
@@ -209,16 +211,46 @@ def short(bounds: Mapping[str, float]) -> Render:
     return lambda records: f"{by_network(records)}\n{verdict(records, bounds)}"
 
 
+def by_operators(records: Records) -> Sequence[Row]:
+    """Return the errors by when a network was chosen, and whether it has operators that the first networks lack."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        later = f"later, {'other' if record['other'] > NOTED_SHARE else 'the same'} operators"
+        groups.setdefault(later if record["data"] == "vela-unseen" else "first", []).append(record)
+    titles = ("chosen", "rows", "geometric mean error", "worst error", f"off by more than {UNSEEN['worst']:.0%}")
+    cells = [
+        (
+            name,
+            str(len(group)),
+            *(f"{one:.1%}" for one in error(record["tiled"] for record in group)),
+            str(len(_beyond(group, "tiled", UNSEEN["worst"]))),
+        )
+        for name, group in groups.items()
+    ]
+    return as_rows(titles, cells)
+
+
 RENDERS: dict[str, Render] = {"vela": short(BOUNDS), "vela-more": short(BOUNDS), "vela-unseen": short(UNSEEN)}
 EXPERIMENTS = [
+    *(
+        Experiment(
+            name,
+            __doc__,
+            {f"docs/model.md#{name}": render, f"docs/data/{name}.csv": data(COLUMNS)},
+            rows_of(name),
+            measure,
+            key=("data", "row"),
+            ledger="vela",
+        )
+        for name, render in RENDERS.items()
+    ),
     Experiment(
-        name,
-        __doc__,
-        {f"docs/model.md#{name}": render, f"docs/data/{name}.csv": data(COLUMNS)},
-        rows_of(name),
+        "vela-operators",
+        "Errors of total time by the operators of a network: whether `vela` or `vela-more` has all of them.",
+        {"docs/trust.md#vela-operators": table(heads, by_operators)},
+        lambda records: [setting for name in RENDERS for setting in rows_of(name)(records)],
         measure,
         key=("data", "row"),
         ledger="vela",
-    )
-    for name, render in RENDERS.items()
+    ),
 ]
