@@ -42,6 +42,11 @@ and rank correlation of layers, see `least_rank`."""
 UNSEEN = BOUNDS | {"mean": 0.15, "worst": 0.35}
 """The same for networks of families that no formula had seen when they were chosen, `vela-unseen`, `vela-held-out`."""
 
+VELA_OPERATORS: Final = {
+    "Conv": "Conv2D", "ConvTranspose": "TransposeConv2D", "Gemm": "FullyConnected", "MatMul": "BatchMatMul",
+    "QuantizeLinear": "Quantize", "ReduceMean": "Mean", "Resize": "ResizeBilinear", "Slice": "StridedSlice",
+}  # fmt: skip
+"""Vela's names of operators where they differ from ours; a convolution of one channel each has its own."""
 
 _UNPACKED: Final[list[TemporaryDirectory[str]]] = []
 """Removed when the process ends."""
@@ -99,8 +104,7 @@ def measure(setting: Record) -> Record:
         found = list(csv.DictReader(layers.open(encoding="utf-8")))
         theirs = layer_cycles(program.op_name, found)
         ops = sorted(theirs)
-        figures["operators"] = by_operator(program, times.op_ps * clock, theirs)
-        figures["operators"]["(layers of no op)"] = [0, sum(int(layer["cycles"]) for layer in found) - sum(theirs.values())]
+        figures["operators"] = by_operator(program, times.op_ps * clock, found)
         figures["rank"] = float(spearmanr(times.op_ps[ops], [theirs[op] for op in ops])[0])
         figures["layers"] = [len(ops), program.num_ops]
     return figures
@@ -122,20 +126,23 @@ def layer_cycles(names: Iterable[str], layers: Iterable[Mapping[str, str]]) -> d
     return cycles
 
 
-def by_operator(program: Program, ours: NDArray[np.floating], theirs: Mapping[int, int]) -> dict[str, list[float]]:
-    """Return cycles by operator, ours and Vela's; convolutions in groups and dilated ones are operators of their own.
+def by_operator(
+    program: Program, ours: NDArray[np.floating], layers: Iterable[Mapping[str, str]]
+) -> dict[str, list[float]]:
+    """Return the sums of our cycles and of Vela's by operator, under Vela's names.
 
     Args:
         program: T ops.
         ours: float[T], our cycles.
-        theirs: Vela's cycles by op; an op that has none takes none.
+        layers: Vela's layers, each with the operator of the file that it comes from.
     """
     cycles: dict[str, list[float]] = {}
-    groups, dilation = (program.geometry[:, GEOMETRY.index(column)] for column in ("groups", "dilation"))
+    deep, groups = (program.geometry[:, GEOMETRY.index(column)] for column in ("ifm_z", "groups"))
     for op, kind in enumerate(program.op_type):
-        name = kind + ", in groups" * int(groups[op] > 1) + ", dilated" * int(dilation[op] > 1)
-        both = cycles.setdefault(name, [0, 0])
-        both[:] = both[0] + float(ours[op]), both[1] + theirs.get(op, 0)
+        name = "DepthwiseConv2D" if deep[op] == groups[op] > 1 else VELA_OPERATORS.get(kind, kind)
+        cycles.setdefault(name, [0.0, 0.0])[0] += float(ours[op])
+    for layer in layers:
+        cycles.setdefault(layer["op"], [0.0, 0.0])[1] += float(layer["cycles"])
     return cycles
 
 
@@ -249,24 +256,18 @@ def short(bounds: Mapping[str, float]) -> Render:
 
 
 def operators(records: Records) -> list[Row]:
-    """Return the operators whose cycles differ most, over all layers: ours, Vela's and their ratio by unit."""
-    units = sorted({record["accelerator"] for record in records if "operators" in record})
-    names = {name for record in records for name in record.get("operators", ())}
-    rows = []
-    for name in names:
-        row, apart = {"operator": name}, 0.0
-        for unit in units:
-            pairs = [record["operators"].get(name, (0, 0)) for record in _of_layers(records, unit)]
-            ours, theirs = (sum(pair[side] for pair in pairs) / 1e6 for side in (0, 1))
-            row |= {f"{unit}: ours, million": f"{ours:.2f}", f"{unit}: Vela's": f"{theirs:.2f}"}
-            row[f"{unit}: ratio"] = f"{ours / theirs:.2f}" if theirs else "–"
-            apart += abs(ours - theirs)
-        rows.append((apart, name, row))
-    return [row for _, _, row in sorted(rows, reverse=True)[:MOST_ROWS]]
-
-
-def _of_layers(records: Records, unit: str) -> Records:
-    return [record for record in records if record["accelerator"] == unit and "operators" in record]
+    """Return the operators whose cycles differ most over all layers: million cycles, ours and Vela's, by unit."""
+    listed = [record for record in records if "operators" in record]
+    apart, rows = dict[str, float](), dict[str, dict[str, str]]()
+    for name in {name for record in listed for name in record["operators"]}:
+        apart[name], rows[name] = 0.0, {"operator": name}
+        for unit in sorted({record["accelerator"] for record in listed}):
+            both = [record["operators"].get(name, (0, 0)) for record in listed if record["accelerator"] == unit]
+            ours, theirs = np.sum(both, axis=0) / 1e6
+            rows[name] |= {unit: f"{ours:.2f}", f"{unit}, Vela": f"{theirs:.2f}"}
+            rows[name][f"{unit}, ratio"] = f"{ours / theirs:.2f}" if theirs else "–"
+            apart[name] += abs(ours - theirs)
+    return [rows[name] for name in sorted(rows, key=apart.__getitem__, reverse=True)[:MOST_ROWS]]
 
 
 RENDERS: dict[str, Render] = {
