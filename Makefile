@@ -50,13 +50,13 @@ bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
 # A campaign that finds something ends with 1; the other one follows all the same, then make fails.
-fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about half an hour; they continue where they were stopped
+fuzz: .venv/dev  ## the campaigns of docs/trust.md; about half an hour; they continue where they were stopped
 	@found=0; \
-	.venv/bin/python -m tests.fuzz --write docs/reliability.md || found=1; \
-	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md || found=1; \
+	.venv/bin/python -m tests.fuzz --write docs/trust.md || found=1; \
+	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/trust.md || found=1; \
 	exit $$found
 
-tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
+tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks list --missing` says how long that takes
 	.venv/bin/python -m benchmarks run --write
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages

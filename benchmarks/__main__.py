@@ -1,6 +1,6 @@
 """Run experiments, and print or write what pages show of them.
 
-    python -m benchmarks list
+    python -m benchmarks list --missing                 # what `run` would measure, and about how long that takes
     python -m benchmarks run dynamic --only AlexNet     # measures what is missing, and prints the tables
     python -m benchmarks run dynamic --recorded --write # measures nothing, and writes the tables into docs/
     python -m benchmarks check                          # ends with 1 if a page is not what the records give
@@ -28,7 +28,8 @@ def main() -> None:
     found = all_experiments()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="print name and summary of each experiment")
+    show = commands.add_parser("list", help="print name and summary of each experiment")
+    show.add_argument("--missing", action="store_true", help="print the settings without a record, and their hours")
     run = commands.add_parser("run", help="measure what is missing, and print the tables")
     check = commands.add_parser("check", help="compare pages and data files with the records")
     for command in (run, check):
@@ -39,6 +40,11 @@ def main() -> None:
     run.add_argument("--write", action="store_true", help="write pages, data files and pictures")
     run.add_argument("--jobs", type=int, default=1, help="settings side by side, each on its own core (default 1)")
     options = parser.parse_args()
+    if options.command == "list" and options.missing:
+        for name, one in sorted(found.items()):
+            missing, hours = one.left()
+            print(f"{name:20} {missing:5} missing" + (f", {hours:.1f} hours of one core" if hours else ""))
+        return
     if options.command == "list":
         print("\n".join(f"{name:20} {one.about.splitlines()[0]}" for name, one in sorted(found.items())))
         return

@@ -27,6 +27,9 @@ SHOWN: Final = (
 MOST_ROWS: Final = 10
 """Rows of a table on a page; what is longer goes into a data file."""
 
+TIMES: Final = ("took_s", "cpu_s")
+"""Fields of records with the seconds that a setting took."""
+
 Records = Sequence[Record]
 Row = Any
 Rows = Sequence[Mapping[str, str]]
@@ -71,6 +74,17 @@ class Experiment:
     def recorded(self) -> list[Record]:
         """Return the records that are there, in the order of the settings."""
         return self.run(0)
+
+    def left(self) -> tuple[int, float]:
+        """Return how many settings have no record, and their hours if each takes the mean of those that have one.
+
+        The hours are 0 if no record says how long it took.
+        """
+        ledger = self.open()
+        wanted = list(self.settings(ledger.records)) if self.settings else []
+        took = [float(record[name]) for record in ledger.of(wanted) for name in TIMES if name in record]
+        missing = len(ledger.missing(wanted, self.finished))
+        return missing, missing * sum(took) / len(took) / 3600 if took else 0.0
 
     def run(self, jobs: int, only: Iterable[str] = (), again: bool = False) -> list[Record]:
         """Return the records of all settings; measure what is missing.

@@ -91,7 +91,8 @@ def steps_rate(env_id: str, steps: int | None = None, **settings: Any) -> float:
     env = gym.make_vec(env_id, num_envs=256, **settings)
     env.reset(seed=0)
     length = env.unwrapped.problem.num_decisions if steps is None else steps
-    actions = np.random.default_rng(0).integers(0, 3, (length, 256))
+    choices = env.single_action_space.n  # type: ignore[attr-defined]
+    actions = np.random.default_rng(0).integers(0, choices, (length, 256))
     rates = []
     for _ in range(4):  # the first compiles
         if steps is not None:
@@ -273,7 +274,9 @@ MUZERO_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
     "annealing": [("player.py", "_anneal")],
 }
 BERT, GAME, STEPS, RESNET = "MemPlace-BERT-v0", "MallocGame-BERT-v0", "MemPlaceSteps-BERT-v0", "MemPlace-ResNet50-v0"
-SAME_STEP: Final = {"autoreset_mode": "SameStep"}
+SAME_STEP: Final[dict[str, Any]] = {"autoreset_mode": "SameStep"}
+CARTPOLE: Final[dict[str, Any]] = {"vectorization_mode": "vector_entry_point"}
+"""Gymnasium's own native vector, in numpy."""
 PROBES: Final[dict[str, Callable[[], Any]]] = {
     "assignments/s of BERT, one core": partial(vector_rate, "BERT", 1),
     "assignments/s of BERT, all cores": partial(vector_rate, "BERT", None),
@@ -293,6 +296,7 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
         for form in ("dict", "flat")
         for copy in (False, True)
     },  # 200,000 at least with the same arrays, and 300,000 in steps; our choice
+    "steps/s of CartPole, for comparison": partial(steps_rate, "CartPole-v1", 500, **CARTPOLE),
     "decisions/s in steps": partial(steps_rate, STEPS, **SAME_STEP),
     "decisions/s in steps, ResNet50": partial(steps_rate, "MemPlaceSteps-ResNet50-v0", **SAME_STEP),
     "decisions/s in steps, many programs": partial(steps_rate, "MemPlaceSteps-Train-v0", 500, **SAME_STEP),

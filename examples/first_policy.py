@@ -67,4 +67,4 @@ print("mean score of the last round within 5 % of the optimum:", scores[-1] > 0.
 #
 # Change the id to `MallocGame-BERT-v0` and the same lines play a real program, only slower to learn: 546 numbers, some
 # hundred decisions. [What learning reaches](../docs/learning.md) has curves and settings;
-# [other people's libraries](../docs/libraries.md) has the same for Stable-Baselines3, RLlib, TorchRL and others.
+# [Other libraries](../docs/environments.md#other-libraries) has the same for Stable-Baselines3, RLlib and others.

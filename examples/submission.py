@@ -67,4 +67,4 @@ if __name__ == "__main__":
 #
 # `memplace leaderboard table mine` shows it beside the rules that need no search, and `memplace leaderboard page mine
 # --out site` draws a page to explore. Then open a pull request that adds the folder to `benchmarks/submissions/`:
-# [how a row gets onto the leaderboard](../docs/submit.md) says who runs it again, and what is refused.
+# [how a row gets onto the leaderboard](../docs/leaderboard.md) says who runs it again, and what is refused.

@@ -53,12 +53,28 @@ def test_pages_fit_the_screen_and_ask_no_network(site, browser):  # noqa: F811
     assert wide == []
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; install it to test pages in a browser")
+def test_a_click_on_a_head_sorts_a_data_file(site, browser):  # noqa: F811
+    with tabs(browser) as visit:
+        page = visit((site / "data" / "ids.html").as_uri())
+        column = page.locator("article th", has_text="best plan ms")
+        cells = page.locator(f"article td:nth-child({column.evaluate('head => head.cellIndex + 1')})")
+        for order in ("ascending", "descending"):
+            column.click()
+            shown = [float(text) for text in cells.all_inner_texts()]
+            assert shown == sorted(shown, reverse=order == "descending")
+            assert len(shown) > 100
+            assert column.get_attribute("aria-sort") == order
+
+
 def test_links_lead_to_pages_pictures_and_files():
     pages = page_names()
-    assert link_target("docs/model.md", "game.md", "#rules", pages) == "game.md#rules"
+    assert link_target("docs/model.md", "programs.md", "#ids", pages) == "programs.md#ids"
     assert link_target("docs/model.md", "../agents/README.md", "", pages) == "agents/overview.md"
     assert link_target("agents/README.md", "../docs/README.md", "", pages) == "../index.md"
     assert link_target("examples/ppo.py", "../docs/pictures/proofs.png", "", pages) == "../pictures/proofs.png"
+    assert link_target("docs/programs.md", "data/ids.csv", "", pages) == "data/ids.md"
     assert link_target("docs/model.md", "../setup.cfg", "", pages).endswith("/blob/main/setup.cfg")
     assert link_target("docs/model.md", "https://onnx.ai", "#x", pages) == "https://onnx.ai#x"
 

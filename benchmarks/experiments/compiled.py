@@ -174,7 +174,7 @@ def shares(records: Records) -> str:
     parts = [
         f"{sum(passes(r) for r in fit if r['formulation'] == kind)} of "
         f"{sum(r['formulation'] == kind for r in fit)} {kinds}"
-        for kind, kinds in ((Formulation.ONE_SHOT, "maps"), (Formulation.GAME, "games"))
+        for kind, kinds in ((Formulation.ONE_SHOT, "one-shot settings"), (Formulation.GAME, "games"))
     ]
     return f"At least {LEAST - 1:.0%} is left over the best cheap plan in {' and '.join(parts)}."
 

@@ -119,7 +119,7 @@ EXPERIMENTS = [
     Experiment(
         "game",
         __doc__,
-        {"docs/game.md#game": table(COLUMNS, by_game)},
+        {"docs/environments.md#game": table(COLUMNS, by_game)},
         settings,
         measure,
         key=("name", *SETTING, "solver", "seed", "seconds"),

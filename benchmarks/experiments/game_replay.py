@@ -72,7 +72,7 @@ EXPERIMENTS = [
         "game-replay",
         __doc__,
         {
-            "docs/game.md#replay": table(
+            "docs/environments.md#replay": table(
                 {
                     "games": itemgetter(0),
                     "played": itemgetter(1),

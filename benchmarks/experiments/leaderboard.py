@@ -203,7 +203,7 @@ EXPERIMENTS = [
         __doc__,
         {
             **{f"docs/leaderboard.md#{name}": main_table(name) for name in ("one-shot-v1", "game-v1", "quick-v2")},
-            f"docs/black-box.md#{DRAWN}": shares,
+            f"docs/bring-your-own.md#{DRAWN}": shares,
             "docs/data/leaderboard.csv": data({head: figure(head) for head in HEADS}, all_rows),
         },
     ),

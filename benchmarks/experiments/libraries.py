@@ -169,21 +169,26 @@ def mean(key: str, form: str = ".2f", scale: float = 1.0, unit: str = "") -> Cal
     return cell
 
 
+def glue_link(runs: Runs) -> str:
+    """Return a cell: the library, with a link to the code that trains it."""
+    name, masks = runs.library.name, "" if runs.library.masks else " (no mask)"
+    return f"[{name}](../examples/libraries/{runs.library.glue}.py){masks}"
+
+
 EXPERIMENTS = [
     Experiment(
         "libraries",
         __doc__,
         {
-            "docs/libraries.md#libraries": table(
+            "docs/environments.md#libraries": table(
                 {
-                    "library": lambda runs: runs.library.name + ("" if runs.library.masks else " (no mask)"),
+                    "library": glue_link,
+                    "`pip install`": lambda runs: f"`{' '.join(runs.library.requirements)}`",
                     "lines": lambda runs: code_lines(runs.library.source),
+                    "seeds": lambda runs: len(runs.trained),
                     "steps/s": mean("rate", ".1f", 1e-3, " k"),
-                    "first games": mean("first"),
                     "last 256 games": mean("last"),
-                    "highest": mean("peak"),
                     "deepest fall": mean("fall"),
-                    "best game": mean("best"),
                 },
                 by_library,
             )

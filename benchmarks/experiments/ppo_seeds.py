@@ -22,7 +22,7 @@ from memplace_env.envs.known_returns import best_known
 SEEDS: Final = 10
 README, EXAMPLE = "README.md", "examples/ppo.py"
 RUNS: Final = (
-    (README, "MallocGame-BERT-v0", 500_000),
+    (README, "MallocGame-BERT-v0", 700_000),
     (EXAMPLE, "MallocGame-BERT-v0", 500_000),
     (EXAMPLE, "MallocGame-GPT2-v0", 1_000_000),
     (EXAMPLE, "MallocGame-MobileNetV3-edge-tpu-v0", 500_000),

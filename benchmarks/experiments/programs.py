@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from benchmarks.harness import ROOT, Columns, Experiment, Records, field, table
+from benchmarks.harness import ROOT, SHOWN, Columns, Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from memplace_env.envs.splits import group_split
 from memplace_env.placement.workloads import is_built, resolve_workload
@@ -65,17 +65,16 @@ def counted() -> dict[str, dict[str, int]]:
     return dict(json.loads(COUNTS.read_text("utf-8")))
 
 
-def parameters(record: Record) -> str:
-    """Return a cell: the count of parameters."""
-    found = counted().get(record["name"], {}).get("parameters")
-    return count(found) if found else "–"
+def parameters(record: Record) -> int | str:
+    """Return a cell: the count of parameters; empty if it is unknown."""
+    return counted().get(record["name"], {}).get("parameters", "")
 
 
 def agrees(record: Record) -> str:
     """Return a cell: our MACs, or operations, over the independent count."""
     found = counted().get(record["name"], {})
     unit = next((key for key in ("macs", "flops") if found.get(key)), None)
-    return f"{record[unit] / found[unit]:.4f}" if unit else "–"
+    return f"{record[unit] / found[unit]:.4f}" if unit else ""
 
 
 def family(record: Record) -> str:
@@ -83,17 +82,26 @@ def family(record: Record) -> str:
     return catalogue()[record["name"]].family
 
 
-COLUMNS: Columns = {
+SHOWN_COLUMNS: Columns = {
     "program": field("name"),
-    "family": family,
-    "parameters": parameters,
+    "parameters": lambda record: count(parameters(record)),
     "MACs": lambda record: count(record["macs"]),
-    "of the count": agrees,
     "ops": field("ops_unfused"),
     "fused": field("ops"),
     "weights": lambda record: size(record["weight_bytes"]),
     "most alive": lambda record: size(record["peak_live_bytes"]),
-    "file kB": field("file_bytes", ".0f", 1e-3),
+}
+COLUMNS: Columns = {
+    "program": field("name"),
+    "family": family,
+    "parameters": parameters,
+    "MACs": field("macs"),
+    "of the count": agrees,
+    "ops": field("ops_unfused"),
+    "fused": field("ops"),
+    "weight bytes": field("weight_bytes"),
+    "most bytes alive": field("peak_live_bytes"),
+    "file bytes": field("file_bytes"),
     "load s": field("seconds", ".2f"),
     "MiB": field("resident_bytes", ".0f", 2**-20),
 }
@@ -102,7 +110,13 @@ EXPERIMENTS = [
         "programs",
         __doc__,
         {
-            "docs/programs.md#families": table(
+            "docs/programs.md#programs": table(
+                SHOWN_COLUMNS, lambda records: [record for record in records if record["name"] in SHOWN]
+            ),
+            "docs/data/programs.csv": data(
+                COLUMNS, lambda records: sorted(records, key=lambda r: (family(r).lower(), r["name"].lower()))
+            ),
+            "docs/data/families.csv": data(
                 {
                     "family": lambda row: row[0],
                     "group": lambda row: row[1][0].group,
@@ -113,9 +127,6 @@ EXPERIMENTS = [
                     "programs": of_all("name", ", "),
                 },
                 families,
-            ),
-            "docs/programs.md#programs": table(
-                COLUMNS, lambda records: sorted(records, key=lambda r: (family(r).lower(), r["name"].lower()))
             ),
         },
         lambda records: [{"name": name} for name in catalogue()],

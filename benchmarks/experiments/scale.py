@@ -180,7 +180,7 @@ EXPERIMENTS = [
         "scale",
         __doc__,
         {
-            "docs/scale.md#scale": table(columns, by_stage),
+            "docs/trust.md#scale": table(columns, by_stage),
             "docs/data/scale.csv": data(
                 {
                     "kind": field("kind"),

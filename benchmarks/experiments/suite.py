@@ -41,8 +41,8 @@ from memplace_env.envs.splits import FORMULATIONS, group_of, group_split
 from memplace_env.envs.steps.env import CHEAP
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plans
-from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.model_file import as_written, format_of
 from memplace_env.program.zoo import zoo_names, zoo_path
@@ -140,8 +140,8 @@ def contended(candidate: Record, dtype: str, dims: dict[str, int]) -> list[int]:
     if candidate["formulation"] != Formulation.GAME:
         return []
     chip = load_accelerator(candidate["accelerator"])
-    written = as_written(chip.name)
-    single = resolve_workload(candidate["workload"], batch=1, dims=dims or None, dtype=dtype, **written)
+    sizes: dict[str, Any] = {"batch": 1, "dims": dims or None, "dtype": dtype}
+    single = resolve_task(candidate["workload"], chip, **sizes, **as_written(chip.name)).program
     alive = int(single.live_bytes.max()) / chip.levels[0].capacity_bytes
     batches = [2 ** max(round(math.log2(times / alive)), 0) for times in CONTENTION]
     return list(dict.fromkeys(batch for batch in batches if batch not in GRID[Formulation.GAME][chip.name][1]))

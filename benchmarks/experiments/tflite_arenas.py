@@ -152,7 +152,7 @@ EXPERIMENTS = [
         "tflite-arenas",
         __doc__,
         {
-            "docs/export.md#tflite-arenas": table(PAGE, plans, counts),
+            "docs/toolchains.md#tflite-arenas": table(PAGE, plans, counts),
             "docs/data/tflite-arenas.csv": data(COLUMNS),
         },
         settings,

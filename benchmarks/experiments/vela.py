@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmarks.harness import MOST_ROWS, ROOT, Columns, Experiment, Records, Render, heads, table
+from benchmarks.harness import MOST_ROWS, ROOT, Columns, Experiment, Records, Render, as_rows, heads, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
@@ -32,6 +32,7 @@ from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
+from memplace_env.report.plans.headlines import NOTED_SHARE, other_time
 
 Row = Mapping[str, str]
 KEYS = ("roofline", "tiled", "npu", "dram", "bytes")
@@ -99,6 +100,7 @@ def measure(setting: Record) -> Record:
     figures["dram"] = float(times.port_ps[:, task.backing].sum()) * clock / float(row["cycles_dram_access"])
     moved = task.costs.use_pj[:, task.backing] / chip.levels[-1].pj_per_byte  # A use's energy is its bytes' energy.
     figures["bytes"] = float(moved[level == task.backing].sum()) / float(row["dram_total_bytes"])
+    figures["other"] = other_time(program, times.op_ps).total() / int(times.op_ps.sum())
     layers = data / f"{row['network']}.{row['accelerator']}.{row['memory_mode']}.layers.csv"
     if layers.exists():
         found = list(csv.DictReader(layers.open(encoding="utf-8")))
@@ -255,7 +257,7 @@ def short(bounds: Mapping[str, float]) -> Render:
     return lambda records: f"{by_network(records)}\n{verdict(records, bounds)}"
 
 
-def operators(records: Records) -> list[Row]:
+def most_apart(records: Records) -> list[Row]:
     """Return the operators whose cycles differ most over all layers: million cycles, ours and Vela's, by unit."""
     listed = [record for record in records if "operators" in record]
     apart, rows = dict[str, float](), dict[str, dict[str, str]]()
@@ -270,15 +272,46 @@ def operators(records: Records) -> list[Row]:
     return [rows[name] for name in sorted(rows, key=apart.__getitem__, reverse=True)[:MOST_ROWS]]
 
 
+def by_choice(records: Records) -> Sequence[Row]:
+    """Return the errors by when a network was chosen, and whether it has operators that the first networks lack."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        later = {"vela-unseen": "later", "vela-held-out": "held out"}.get(record["data"])
+        operators = f"{'other' if record['other'] > NOTED_SHARE else 'the same'} operators"
+        groups.setdefault(f"{later}, {operators}" if later else "first", []).append(record)
+    titles = ("chosen", "rows", "geometric mean error", "worst error", f"off by more than {UNSEEN['worst']:.0%}")
+    cells = [
+        (
+            name,
+            str(len(group)),
+            *(f"{one:.1%}" for one in error(record["tiled"] for record in group)),
+            str(len(_beyond(group, "tiled", UNSEEN["worst"]))),
+        )
+        for name, group in groups.items()
+    ]
+    return as_rows(titles, cells)
+
+
 RENDERS: dict[str, Render] = {
     "vela": table(COLUMNS, by_row, verdict),
     "vela-more": short(BOUNDS),
     "vela-unseen": short(UNSEEN),
-    "vela-held-out": table(heads, operators, short(UNSEEN)),
+    "vela-held-out": table(heads, most_apart, short(UNSEEN)),
 }
 EXPERIMENTS = [
+    *(
+        Experiment(
+            name, __doc__, {f"docs/model.md#{name}": render}, rows_of(name), measure, key=("data", "row"), ledger="vela"
+        )
+        for name, render in RENDERS.items()
+    ),
     Experiment(
-        name, __doc__, {f"docs/model.md#{name}": render}, rows_of(name), measure, key=("data", "row"), ledger="vela"
-    )
-    for name, render in RENDERS.items()
+        "vela-operators",
+        "Errors of total time by the operators of a network: whether `vela` or `vela-more` has all of them.",
+        {"docs/trust.md#vela-operators": table(heads, by_choice)},
+        lambda records: [setting for name in RENDERS for setting in rows_of(name)(records)],
+        measure,
+        key=("data", "row"),
+        ledger="vela",
+    ),
 ]

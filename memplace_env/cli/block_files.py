@@ -19,7 +19,7 @@ _CSV: Final = {"lower": "first", "upper": "last", "offset": "pin"}
 
 
 class BlockRow(NamedTuple):
-    """A block: its name, bytes, first and last unit of time, and what is asked of its offset; see docs/export.md."""
+    """A block: name, bytes, first and last unit of time, and what is asked of its offset; see docs/toolchains.md."""
 
     id: str
     size: int

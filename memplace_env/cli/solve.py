@@ -119,6 +119,7 @@ def solve(
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.solve_result import Result, ResultFolder, with_proven_bound
     from memplace_env.envs.one_shot import OneShotEnv
+    from memplace_env.report.plans.headlines import vela_note
 
     if out is not None:
         check_folder(out)
@@ -166,6 +167,8 @@ def solve(
             raise typer.Exit(NO_PLAN)
         result = with_proven_bound(result, bound, left=folder.left)
         folder.keep(result)
+    if doubt := vela_note(env.task, result.evaluated.report):
+        note(doubt)
     if json:
         print_json({**result.to_json(), **folder.to_json()})
         return

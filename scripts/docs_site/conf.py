@@ -13,6 +13,7 @@ html_theme = "furo"
 html_title = f"MemPlace {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("sort.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {

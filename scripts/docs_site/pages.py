@@ -15,6 +15,17 @@ SOURCE_URL = "https://github.com/memplace/memplace/blob/main/"
 INDEX = "docs/README.md"
 FOLDERS = ("pictures", "data")
 """Folders of docs/ whose files belong to the site."""
+DATA_PAGE = """# {name}
+
+[As a file]({name}.csv)
+
+```{{csv-table}}
+:file: {name}.csv
+:header-rows: 1
+:class: data
+```
+"""
+"""Page of a data file, whose columns the reader sorts."""
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]+)?(?=\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,6 +43,8 @@ def page_names() -> dict[str, str]:
     for path in sorted((ROOT / "agents").rglob("README.md")):
         name = path.parent.name
         pages[str(path.relative_to(ROOT))] = f"agents/{'overview' if name == 'agents' else name}.md"
+    for path in sorted((ROOT / "docs" / "data").glob("*.csv")):
+        pages[f"docs/data/{path.name}"] = f"data/{path.stem}.md"
     return {**pages, INDEX: "index.md"}
 
 
@@ -46,8 +59,8 @@ def write_pages(folder: Path) -> None:
         target = folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / "docs" / name, folder / name)
+    for name in FOLDERS:  # data/ has pages already
+        shutil.copytree(ROOT / "docs" / name, folder / name, dirs_exist_ok=True)
     for name in ENVIRONMENTS:
         (folder / "pictures" / f"{name}.gif").write_bytes(animation(name))
 
@@ -55,6 +68,8 @@ def write_pages(folder: Path) -> None:
 def page_of(path: str, pages: dict[str, str]) -> str:
     """Return the Markdown text of a page, with links as on the site."""
     file = ROOT / path
+    if file.suffix == ".csv":
+        return DATA_PAGE.format(name=file.stem)
     text = tutorial_page(file) if file.suffix == ".py" else file.read_text("utf-8")
     text = DIAGRAM.sub(lambda found: diagram_table(found[1]), text)
     parts = FENCE.split(text)  # prose and code in turn
@@ -87,8 +102,10 @@ def contents(pages: dict[str, str], reference: list[str]) -> str:
         listed.update(names)
         if names:
             lists.append((section.splitlines()[0], names))
+    tables = {name for name in pages.values() if name.startswith("data/")} - listed
     lists.append(("Reference", reference))
-    lists.append(("More", sorted(set(pages.values()) - listed)))
+    lists.append(("Data", sorted(tables)))
+    lists.append(("More", sorted(set(pages.values()) - listed - tables)))
     trees = (f":hidden:\n:caption: {caption}\n\n" + "\n".join(names) for caption, names in lists)
     return "".join(f"\n\n```{{toctree}}\n{tree}\n```\n" for tree in trees)
 

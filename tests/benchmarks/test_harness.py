@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -11,8 +12,12 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
+from benchmarks.experiments import suite
 from benchmarks.harness import Experiment, Records, data, field, table
 from benchmarks.ledger import Record
+from memplace_env.envs.registration import Formulation
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.resolve_task import resolve_task
 
 EVERY = command.all_experiments()
 MINUTES = ("best-known", "leaderboard")
@@ -51,6 +56,21 @@ def test_what_is_missing_is_measured_and_packed(squares: Experiment, tmp_path: P
     assert squares.recorded() == squares.run(1)
 
 
+def test_hours_are_those_of_what_is_missing(squares: Experiment) -> None:
+    assert squares.left() == (4, 0.0)
+    timed = replace(squares, measure=lambda run: square(run) | {"took_s": 1800.0})
+    timed.run(1, ["2"])
+    assert timed.left() == (3, 1.5)
+
+
+def test_batches_of_a_game_contend_for_fast_memory() -> None:
+    game = {"formulation": Formulation.GAME, "workload": "AlexNet", "accelerator": "edge-tpu"}
+    capacity = load_accelerator("edge-tpu").levels[0].capacity_bytes
+    for batch, times in zip(suite.contended(game, "int8", {}), suite.CONTENTION, strict=True):
+        alive = resolve_task("AlexNet", "edge-tpu", batch=batch, dtype="int8").program.live_bytes.max()
+        assert 2**-0.5 <= alive / (times * capacity) <= 2**0.5, "the nearest power of two"
+
+
 def test_pages_are_compared_and_written(squares: Experiment, tmp_path: Path) -> None:
     records = squares.run(1)
     assert {"-old", "+| number | ms | ms |", "+2,4000.0 ms,"} <= set(squares.differences())
@@ -68,7 +88,8 @@ def test_the_command_ends_with_differences(
     squares: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "all_experiments", lambda: {"squares": squares})
-    for words, end in (("check", "-old"), ("run squares --write", None), ("check squares", None), ("list", None)):
+    runs = {"list --missing": None, "check": "-old", "run squares --write": None, "check squares": None, "list": None}
+    for words, end in runs.items():
         monkeypatch.setattr("sys.argv", ["benchmarks", *words.split()])
         try:
             command.main()
@@ -76,7 +97,9 @@ def test_the_command_ends_with_differences(
         except SystemExit as error:
             ended = error.code
         assert ended is None if end is None else end in str(ended)
-    assert "Squares." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Squares." in printed
+    assert "4 missing" in printed
 
 
 @pytest.mark.parametrize(

@@ -347,3 +347,11 @@ def test_warnings_of_the_library_are_notes(run: Run, monkeypatch: pytest.MonkeyP
     result = run("solve", "synthetic:random?ops=40&seed=3", "--agent", "auto", "--budget", "20")
     assert result.exit_code == 0
     assert "with work left, as this machine is slow or busy" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "given", [("ShuffleNetV2", "ethos-u65"), ("MobileNetV2", "ethos-u65"), ("ShuffleNetV2", "nnp-i")]
+)
+def test_operators_whose_estimates_may_be_far_off(run: Run, given: tuple[str, str]) -> None:
+    solved = run("solve", given[0], "-a", given[1], "--agent", "native", "--bound", 0)
+    assert ("Vela's (Transpose, Split)" in solved.stderr) == (given == ("ShuffleNetV2", "ethos-u65"))

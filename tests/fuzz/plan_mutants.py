@@ -1,8 +1,7 @@
 """Execute corrupted plans and valid ones: the former must give wrong outputs, the latter must not.
 
 `python -m tests.fuzz.plan_mutants` measures what is missing in `benchmarks/results/mutants.jsonl` and prints the
-counts; `--write docs/execution.md docs/reliability.md` puts the counts or their sums into these documents. Exit code 1
-if the validator was wrong about a plan.
+counts; `--write docs/trust.md` puts them there. Exit code 1 if the validator was wrong about a plan.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ IN_SLICES, SHARE = " in slices", 0.1
 """Ending of subjects that are cut into slices, and the largest share of fast memory that one may take."""
 
 KINDS = ("moved", "ended early", "lasting longer")
-HEADS = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
+HEADS = ("kind", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
          "anything")  # fmt: skip
 RULES = {"overlap", "use", "result", "prefetch", "write-back"}
 """Rules of the validator about overlap and lifetime."""
@@ -180,8 +179,10 @@ def settings() -> list[Record]:
 
 def table(records: list[Record]) -> str:
     """Return a Markdown table of counts by kind, over all subjects, and of all corrupted and all valid plans."""
-    kinds = {kind: [record for record in records if record["kind"] == kind] for kind in KINDS}
-    return markdown_table(HEADS, [[kind, "all", *sums(own)] for kind, own in kinds.items()] + totals(records))
+    kinds = {kind: [record for record in records if record["kind"] == kind] for kind in (*KINDS, "valid")}
+    rows = {**kinds, "**all corrupted**": [record for record in records if record["kind"] != "valid"]}
+    rows["**all valid**"] = rows.pop("valid")
+    return markdown_table(["", *HEADS[2:]], [[name, *sums(own)] for name, own in rows.items()])
 
 
 def subjects_file(records: list[Record]) -> DataFile:
@@ -192,14 +193,7 @@ def subjects_file(records: list[Record]) -> DataFile:
             mine = [r for r in records if r["kind"] == kind and (r["program"], r["chip"], r["formulation"]) == subject]
             if mine:
                 rows.append([kind, ", ".join(subject), *(sum(record[column] for record in mine) for column in COUNTS)])
-    return DataFile(("kind", *HEADS[1:]), rows)
-
-
-def totals(records: list[Record]) -> list[list[str]]:
-    """Return the rows of sums: all corrupted plans, and all valid ones."""
-    mutants = [record for record in records if record["kind"] != "valid"]
-    valid = [record for record in records if record["kind"] == "valid"]
-    return [["**all corrupted**", "", *sums(mutants)], ["**all valid**", "", *sums(valid)]]
+    return DataFile(HEADS, rows)
 
 
 def sums(records: list[Record]) -> list[str]:
@@ -212,8 +206,7 @@ def main() -> None:
     ledger = Ledger(RESULTS / "mutants.jsonl", ("program", "chip", "formulation", "kind", "batch"))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         records = ledger.complete(settings(), measured, pool)
-    tables = {"mutants": table(records), "mutants-sums": markdown_table(HEADS, totals(records))}
-    publish(tables, arguments.write, {"plan-mutants.csv": subjects_file(records)})
+    publish({"mutants": table(records)}, arguments.write, {"plan-mutants.csv": subjects_file(records)})
     sys.exit(int(any(map(is_finding, records))))
 
 

@@ -6,7 +6,8 @@ product of [pixels, depth] x [depth, channels] is cut into folds that fill the a
 
 from __future__ import annotations
 
-from typing import Literal
+from math import gcd
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator import Accelerator, Systolic
 from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs
 from memplace_env.program.program import Ints, Program
+
+INT64_MAX: Final = np.iinfo(np.int64).max
 
 
 class Roofline:
@@ -74,11 +77,16 @@ def ceil_ratio(amount: Ints, scale: int, rate: int) -> Ints:
     Raises:
         WorkloadError: if a result is beyond what the simulator counts.
     """
-    distinct, where = np.unique(amount, return_inverse=True)
-    exact = [ceil_div(int(value) * scale, rate) for value in distinct]
-    if exact and max(exact) > LIMIT_PS:
+    common = gcd(scale, rate)
+    scale, rate = scale // common, rate // common
+    if amount.dtype == np.int64 and max(int(amount.max(initial=0)) * scale, rate) < INT64_MAX:
+        ratios = ceil_div(amount * scale, rate)
+    else:
+        distinct, where = np.unique(amount, return_inverse=True)
+        ratios = np.array([ceil_div(int(value) * scale, rate) for value in distinct], dtype=object)[where]
+    if ratios.max(initial=0) > LIMIT_PS:
         raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
-    return np.array(exact, dtype=np.int64)[where]
+    return ratios.astype(np.int64)
 
 
 def whole_pj(values: NDArray[np.float64]) -> Ints:

@@ -1,9 +1,8 @@
-"""A compiler takes the headers, and what a program reads from one is the plan; so is the example in docs/export.md."""
+"""A compiler takes the headers, and what a program reads from one is the plan; so is examples/walk_plan.c."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -184,8 +183,8 @@ def test_two_plans_in_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiler", LANGUAGES)
 @pytest.mark.parametrize("copies", [True, False])
-def test_the_example_in_the_documentation(copies: bool, compiler: str, tmp_path: Path) -> None:
-    (code,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "export.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_example(copies: bool, compiler: str, tmp_path: Path) -> None:
+    code = (ROOT / "examples" / "walk_plan.c").read_text(encoding="utf-8")
     task = resolve_task("synthetic:chain?ops=4", "tpu-v4i")
     behind = np.full(task.program.num_uses, task.backing)
     plan = native_plan(task) if copies else task.make_plan(behind, np.empty((0, 5)))
