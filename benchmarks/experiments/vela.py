@@ -44,8 +44,9 @@ UNSEEN = BOUNDS | {"mean": 0.15, "worst": 0.35}
 """The same for networks of families that no formula had seen when they were chosen, `vela-unseen`, `vela-held-out`."""
 
 VELA_OPERATORS: Final = {
-    "Conv": "Conv2D", "ConvTranspose": "TransposeConv2D", "Gemm": "FullyConnected", "MatMul": "BatchMatMul",
-    "QuantizeLinear": "Quantize", "ReduceMean": "Mean", "Resize": "ResizeBilinear", "Slice": "StridedSlice",
+    "AveragePool": "AvgPool", "Conv": "Conv2D", "ConvTranspose": "TransposeConv2D", "Gemm": "FullyConnected",
+    "MatMul": "BatchMatMul", "PRelu": "Prelu", "QuantizeLinear": "Quantize", "ReduceMean": "Mean",
+    "Resize": "ResizeBilinear", "Slice": "StridedSlice",
 }  # fmt: skip
 """Vela's names of operators where they differ from ours; a convolution of one channel each has its own."""
 
@@ -275,7 +276,9 @@ def most_apart(records: Records) -> list[Row]:
 def by_choice(records: Records) -> Sequence[Row]:
     """Return the errors by when a network was chosen, and whether it has operators that the first networks lack."""
     groups: dict[str, list[Record]] = {}
-    for record in records:
+    for record in sorted(
+        records, key=lambda record: (list(RENDERS).index(record["data"]), record["other"] > NOTED_SHARE)
+    ):
         later = {"vela-unseen": "later", "vela-held-out": "held out"}.get(record["data"])
         operators = f"{'other' if record['other'] > NOTED_SHARE else 'the same'} operators"
         groups.setdefault(f"{later}, {operators}" if later else "first", []).append(record)
