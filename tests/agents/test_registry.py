@@ -183,7 +183,7 @@ def test_an_agent_without_its_packages_is_one_sentence():
     )
     first, second = run.stdout.splitlines()
     assert first == f'AgentError muzero needs torch: pip install "memplace[agents]"{FIRST}'
-    assert second.startswith("AgentError portfolio cannot be loaded (")
+    assert second == 'AgentError portfolio needs torch, which is not installed; run: pip install "memplace[agents]".'
 
 
 def test_defaults_play_their_formulation_and_need_nothing():
