@@ -68,10 +68,11 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-# torch first, so that what depends on it takes this one. PyPI's has CUDA; docs/install.md says how to get one without.
+# What the agents of `run` need. While torch is unpacked, the other core compiles kernels for a small program. PyPI's torch
+# has CUDA; docs/install.md says how to get one without.
 .venv/run: .venv/bin/python setup.cfg constraints.txt
-	$(PIP) torch
-	$(PIP) --editable ".[agents,viz,tflite,page]"
+	$(PIP) --editable ".[viz]"
+	.venv/bin/memplace solve MemPlace-Tiny-v0 --out .venv/tiny >/dev/null 2>&1 & $(PIP) torch tensorboard && wait
 	touch $@
 
 .venv/dev: .venv/run

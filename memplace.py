@@ -27,8 +27,12 @@ def main() -> None:
     sys.unraisablehook = _again
     # Registered first, so that it is called last; after that Python would put the default handlers back.
     atexit.register(_ignore, handled)
-    from memplace_env.cli.app import app
+    try:
+        from memplace_env.cli.app import app
+    except ModuleNotFoundError as error:
+        from memplace_env._lib.lazy import missing
 
+        sys.exit(f"memplace: {missing('the command line', error)}")
     os.register_at_fork(after_in_child=_forget)
     try:
         _handle(handled, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""The notebooks run as they stand, without Jupyter, and hold their outputs.
+"""The notebooks run without Jupyter, as they stand but for fewer steps of learning, and hold their outputs.
 
 `python -m tests.test_notebooks` runs them all and writes what their cells give into the files.
 """
@@ -7,17 +7,21 @@ import ast
 import base64
 import io
 import json
+import os
 from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
 
 from tests.source import ROOT
+from tests.thorough import VARIABLE
 
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 MOST_BYTES = 300_000
 SAME = {"plan_a_model"}
 """Notebooks that print the same on every machine and in every run."""
+STEPS, FEWER = "200_000", "20_000"
+"""Steps of learning as they stand in a notebook, and without `--thorough`: two rounds."""
 
 
 def outputs_of(code: str, names: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,10 +42,10 @@ def outputs_of(code: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Run all code cells in one namespace, and return the outputs of each."""
+def run(notebook: dict[str, Any], steps: str = STEPS) -> list[list[dict[str, Any]]]:
+    """Run all code cells in one namespace, learning for so many steps, and return the outputs of each."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    return [outputs_of("".join(cell["source"]), names) for cell in code_cells(notebook)]
+    return [outputs_of("".join(cell["source"]).replace(STEPS, steps), names) for cell in code_cells(notebook)]
 
 
 def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
@@ -60,7 +64,7 @@ def test_the_notebook_runs_and_holds_its_outputs(path, tmp_path, monkeypatch):
     notebook = json.loads(path.read_text("utf-8"))
     kept = [cell["outputs"] for cell in code_cells(notebook)]
     assert path.stat().st_size < MOST_BYTES
-    given = run(notebook)
+    given = run(notebook, STEPS if VARIABLE in os.environ else FEWER)
     assert [len(outputs) for outputs in given] == [len(outputs) for outputs in kept]
     if path.stem in SAME:
         assert [texts(outputs) for outputs in given] == [texts(outputs) for outputs in kept]

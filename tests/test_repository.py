@@ -32,6 +32,22 @@ def test_workflows_only_read(workflow):
     assert "pull_request_target" not in text
     assert all("timeout-minutes" in job for job in content["jobs"].values())
     assert not any("${{ github" in command for command in commands(workflow)), "a branch's name could run"
+    rights = {name: job["permissions"] for name, job in content["jobs"].items() if "permissions" in job}
+    assert (rights == {}) == (workflow.stem != "release")
+
+
+def test_only_a_tag_publishes_and_by_jobs_that_run_no_code_of_ours():
+    content = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
+    assert content[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads `on` as true
+    jobs = content["jobs"]
+    rights = {name: job["permissions"] for name, job in jobs.items() if "permissions" in job}
+    assert rights == {"publish": {"id-token": "write"}, "pages": {"pages": "write", "id-token": "write"}}
+    assert all(jobs[name]["environment"] and not any("run" in step for step in jobs[name]["steps"]) for name in rights)
+    assert [jobs[name]["needs"] for name in ("try", "publish", "pages")] == ["build", "try", "publish"]
+    tried = jobs["try"]["strategy"]["matrix"]["python"]
+    assert [f"Programming Language :: Python :: {python}" in (ROOT / "setup.cfg").read_text() for python in tried] == [
+        True
+    ] * 4
 
 
 def test_workflows_run_what_is_here():

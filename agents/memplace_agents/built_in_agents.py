@@ -14,6 +14,7 @@ from typing import Any
 
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import instead
+from memplace_env._lib.lazy import missing
 from memplace_env._lib.threads import cached_property
 from memplace_env.envs.registration import Formulation
 
@@ -66,11 +67,11 @@ class AgentSpec:
     @property
     def missing_packages(self) -> str | None:
         """Clause that names the missing packages and the command that installs them; None if nothing is missing."""
-        missing = [module for module in self.needs if find_spec(module) is None]
-        if not missing:
+        absent = [module for module in self.needs if find_spec(module) is None]
+        if not absent:
             return None
-        cpu = f" (without a GPU, first: {CPU_TORCH})" if "torch" in missing else ""
-        return f'{self.name} needs {" and ".join(missing)}: pip install "memplace[agents]"{cpu}'
+        cpu = f" (without a GPU, first: {CPU_TORCH})" if "torch" in absent else ""
+        return f'{self.name} needs {" and ".join(absent)}: pip install "memplace[agents]"{cpu}'
 
     def make(self, **options: Any) -> Any:
         """Load the class and return an `Agent` with these options.
@@ -99,6 +100,8 @@ class AgentSpec:
             raise AgentError(f"{self.name} cannot be made with {options or 'no options'}: {error}.") from error
 
     def _broken(self, error: Exception) -> AgentError:
+        if isinstance(error, ModuleNotFoundError) and ":" not in self.name and self.missing_packages is None:
+            return AgentError(missing(self.name, error))
         remedy = "it is looked for here and among installed packages" if ":" in self.name else "install it anew"
         return AgentError(self.missing_packages or f"{self.name} cannot be loaded ({error}); {remedy}.")
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import cloudpickle
 
 from memplace_env._lib.errors import WorkerError
+from memplace_env._lib.lazy import required
 from memplace_env._lib.processes import ATTEMPTS
 
 LOCAL: Final = "local"
@@ -37,10 +38,7 @@ def run_on_ray(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Silences a warning that Ray hides accelerators from tasks that ask for none: tasks here use none.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError:
-        raise WorkerError('Runs on a cluster need Ray: pip install "memplace[distributed]".') from None
+    ray = required("ray", "Runs on a cluster need", "Ray", "distributed", WorkerError)
     return _results(ray, iter(tasks), work, address, name)
 
 

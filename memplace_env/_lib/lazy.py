@@ -1,4 +1,4 @@
-"""Names of a package that load the module of their home when they are first used."""
+"""What is loaded when it is first used: names of a package, and packages that not everybody installs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,28 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+_AGENTS = "torch", "tensorboard", "stable_baselines3", "sb3_contrib"
+
+
+def missing(purpose: str, error: ModuleNotFoundError) -> str:
+    """Return the sentence that a package is not installed, and what brings it: an extra, or MemPlace's own needs."""
+    package = str(error.name).partition(".")[0]
+    wanted = '"memplace[agents]"' if package in _AGENTS else "memplace"
+    return f"{purpose} needs {package}, which is not installed; run: pip install {wanted}."
+
+
+def required(module: str, purpose: str, package: str, extra: str, error: type[Exception]) -> Any:
+    """Import a module of a package that an extra installs, and return it.
+
+    Raises:
+        Exception: of the type `error`, if it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as failure:
+        text = f'{purpose} {package}, which is not installed; run: pip install "memplace[{extra}]".'
+        raise error(text) from failure
 
 
 def export_lazily(package: str, homes: Mapping[str, str], own: Sequence[str] = ()) -> None:
@@ -27,6 +49,9 @@ def export_lazily(package: str, homes: Mapping[str, str], own: Sequence[str] = (
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # Not kept in the package: a name that is replaced at its home, as tests do, is replaced here as well.
-        return getattr(import_module(f"{package}.{home[name]}"), name)
+        try:
+            return getattr(import_module(f"{package}.{home[name]}"), name)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(missing(name, error), name=error.name) from error
 
     vars(module).update(__getattr__=load, __dir__=lambda: sorted({*vars(module), *public}), __all__=public)

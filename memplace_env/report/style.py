@@ -5,7 +5,6 @@ matplotlib is used without its global state, and is not needed until something i
 
 from __future__ import annotations
 
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.errors import VisualizationError
 from memplace_env._lib.files import write_atomically
+from memplace_env._lib.lazy import required
 from memplace_env.report.plans.block_kinds import BlockKind
 
 if TYPE_CHECKING:
@@ -91,14 +91,9 @@ def require_packages(animation: bool = False) -> None:
     Raises:
         VisualizationError: if matplotlib, or Pillow, which animations need, is not installed.
     """
-    try:
-        import_module("matplotlib.figure")
-        if animation:
-            import_module("PIL.Image")
-    except ImportError as error:
-        lacking = "Pillow" if str(error.name).startswith("PIL") else "matplotlib"
-        text = f'Pictures need {lacking}, which is not installed; run: pip install "memplace[viz]".'
-        raise VisualizationError(text) from None
+    for package, module in {"matplotlib": "matplotlib.figure", "Pillow": "PIL.Image"}.items():
+        if animation or package == "matplotlib":
+            required(module, "Pictures need", package, "viz", VisualizationError)
 
 
 def to_png(figure: Figure) -> bytes:

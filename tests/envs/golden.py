@@ -1,13 +1,11 @@
 """Latencies that an environment's version stands for.
 
 `golden.json` is what the ids give, `golden-roofline.json` what the first of them give under roofline costs, on the
-chips that the recorded results rest on. `python -m tests.envs.golden` writes the first anew; from 1.0.0 on it only adds
-ids, as what is recorded is what an id's `-vN` promises. Until 2.0.0 `python -m tests.envs.golden ID ...` also draws the
-named ids anew and no others; each needs a line in the changelog.
+chips that the recorded results rest on. `python -m tests.envs.golden` writes the first anew; it only adds ids,
+as what is recorded is what an id's `-vN` promises.
 """
 
 import json
-import sys
 from pathlib import Path
 
 import gymnasium as gym
@@ -50,14 +48,13 @@ def latencies(env):
     }
 
 
-def kept(recorded, found, version, renewed=()):
-    """Return what is to be recorded of all ids, of which the `renewed` ones may change before version 2.
+def kept(recorded, found, version):
+    """Return what is to be recorded of all ids.
 
     Raises:
-        SystemExit: if another released id would change, or one would go.
+        SystemExit: if a released id would change, or one would go.
     """
-    may = set(renewed) & found.keys() if version.partition(".")[0] == "1" else set()
-    changed = sorted(env_id for env_id in recorded.keys() - may if found.get(env_id) != recorded[env_id])
+    changed = sorted(env_id for env_id in recorded if found.get(env_id) != recorded[env_id])
     if changed and version.partition(".")[0] != "0":
         raise SystemExit(f"{', '.join(changed)} gave other latencies when released; register the next version, -vN.")
     return found
@@ -66,7 +63,5 @@ def kept(recorded, found, version, renewed=()):
 if __name__ == "__main__":
     formulations = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
     ids = [each.traits.env_id(name) for each in formulations for name in ("Tiny", *each.traits.named)]
-    recorded, renewed = json.loads(GOLDEN.read_text()), sys.argv[1:]
-    made = {env_id: latencies(gym.make(env_id).unwrapped) for env_id in renewed or ids}
-    found = recorded | made if renewed else made
-    GOLDEN.write_text(json.dumps(kept(recorded, found, __version__, renewed), indent=1) + "\n")
+    made = {env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}
+    GOLDEN.write_text(json.dumps(kept(json.loads(GOLDEN.read_text()), made, __version__), indent=1) + "\n")

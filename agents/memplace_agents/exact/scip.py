@@ -9,6 +9,7 @@ import numpy as np
 
 from memplace_agents.exact.highs import Floats, LinearProgram, relax, uninterrupted
 from memplace_env._lib.errors import AgentError
+from memplace_env._lib.lazy import required
 
 MARGIN = 1e-7
 """Fraction above the cutoff at which SCIP's tree ends: it searches nothing where that is the cutoff itself."""
@@ -35,12 +36,7 @@ def new_model() -> Any:
     Raises:
         AgentError: if SCIP is not installed.
     """
-    try:
-        from pyscipopt import Model
-    except ImportError:
-        text = 'A second opinion needs SCIP, which is not installed; run: pip install "memplace[audit]".'
-        raise AgentError(text) from None
-    model = Model()
+    model = required("pyscipopt", "A second opinion needs", "SCIP", "audit", AgentError).Model()
     model.hideOutput()
     return model
 

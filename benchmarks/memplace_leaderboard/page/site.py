@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
+from memplace_env._lib.lazy import required
 from memplace_env.report.plan_page.plans_page import script_json, shared_files, texts_in
 from memplace_leaderboard.board import Board
 from memplace_leaderboard.checks import OnProgress
@@ -116,9 +117,4 @@ def _write(folder: Path, data: PageData, plotly: str) -> None:
 
 
 def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        text = 'The page needs plotly, which is not installed; run: pip install "memplace[page]".'
-        raise LeaderboardError(text) from None
-    return str(get_plotlyjs())
+    return str(required("plotly.offline", "The page needs", "plotly", "page", LeaderboardError).get_plotlyjs())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import ModelProto
 
 from memplace_env._lib.errors import ExecutionError
+from memplace_env._lib.lazy import required
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -22,13 +23,7 @@ def runtime() -> Any:
     Raises:
         ExecutionError: it is not installed.
     """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ExecutionError(
-            'Executing a plan needs ONNX Runtime, which is not installed; run: pip install "memplace[execute]".'
-        ) from None
-    return onnxruntime
+    return required("onnxruntime", "Executing a plan needs", "ONNX Runtime", "execute", ExecutionError)
 
 
 def session_of(model: ModelProto, label: str) -> onnxruntime.InferenceSession:

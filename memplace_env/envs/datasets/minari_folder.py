@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env._lib.errors import EnvError
+from memplace_env._lib.lazy import required
 from memplace_env._lib.version import __version__
 from memplace_env.envs.datasets.plan_episodes import Followed, PlanEpisode
 
@@ -23,13 +24,8 @@ def check_minari() -> None:
     Raises:
         EnvError: with the command that installs it.
     """
-    try:
-        import h5py  # noqa: F401
-        import minari  # noqa: F401
-    except ImportError as error:
-        raise EnvError(
-            'Datasets need Minari and h5py, which are not installed; run: pip install "memplace[minari]".'
-        ) from error
+    for module, package in {"h5py": "h5py", "minari": "Minari"}.items():
+        required(module, "Datasets need", package, "minari", EnvError)
 
 
 def write_minari(

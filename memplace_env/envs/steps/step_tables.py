@@ -6,8 +6,6 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler.density import block_lives
@@ -176,8 +174,7 @@ def _pairs(program: Program, entry_of: Ints, entries: int) -> list[list[tuple[in
     pairs = program.handovers[(entry_of[program.handovers[:, :2]] >= 0).all(axis=1)]
     # A node for each tensor as an operand, and one for it as a result.
     nodes = pairs[:, :2] + (0, program.num_tensors)
-    joined = coo_array((np.ones(len(nodes)), nodes.T), (2 * program.num_tensors,) * 2)
-    label = connected_components(joined, directed=False)[1][nodes[:, 0]]
+    label = _least_joined(nodes, 2 * program.num_tensors)[nodes[:, 0]]
     for group in np.unique(label).tolist():
         of_group = pairs[label == group][:MOST_PAIRS]
         ends = [
@@ -194,6 +191,15 @@ def _pairs(program: Program, entry_of: Ints, entries: int) -> list[list[tuple[in
         for entry in sorted({entry for row in ends for entry in row[2:4]}):
             rows[entry] += ends
     return rows
+
+
+def _least_joined(pairs: Ints, nodes: int) -> Ints:
+    """Return int64[nodes], the least node that a path of pairs joins each with."""
+    least = np.arange(nodes)
+    while np.ptp(apart := least[pairs], axis=1).any():
+        np.minimum.at(least, apart, apart.min(axis=1, keepdims=True))
+        least = least[least]
+    return least
 
 
 def _free_bytes(task: Task) -> Ints:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.lazy import required
 from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel, custom
 from memplace_env.program.lowering.graph_values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 
@@ -61,12 +62,7 @@ def library() -> Any:
     Raises:
         WorkloadError: it is not installed.
     """
-    try:
-        import tflite
-    except ImportError as error:
-        needed = "Reading a .tflite file needs the package tflite, which is not installed"
-        raise WorkloadError(f'{needed}; run: pip install "memplace[tflite]".') from error
-    return tflite
+    return required("tflite", "Reading a .tflite file needs", "the package tflite", "tflite", WorkloadError)
 
 
 class _Reader:
