@@ -39,12 +39,11 @@ def rows(records: Records) -> list[dict[str, str]]:
     ]
 
 
-TABLE = table(heads, rows)
 EXPERIMENTS = [
     Experiment(
         "agents",
         __doc__,
-        {"README.md#agents": TABLE, "docs/how-it-is-solved.md#agents": TABLE},
+        {"docs/how-it-is-solved.md#agents": table(heads, rows)},
         lambda records: [{"program": program} for program in PROGRAMS],
         measure,
         key=("program",),

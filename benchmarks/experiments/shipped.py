@@ -52,7 +52,7 @@ MOST_MACS: Final = 2e10
 MODELS: Final = 24
 """Models of README's table."""
 ARM: Final = "ethos-u"
-"""How the names of its chips begin."""
+"""Beginning of the names of its chips."""
 SHOWN: Final = 0.05
 """The page counts models that gain as much by any choice on one of their chips. Our choice."""
 

@@ -294,6 +294,15 @@ RENDERS: dict[str, Render] = {
     "vela-unseen": short(UNSEEN),
     "vela-held-out": table(heads, most_apart, short(UNSEEN)),
 }
+OPERATORS = Experiment(
+    "vela-operators",
+    "Errors of total time by the operators of a network: whether `vela` or `vela-more` has all of them.",
+    {"docs/trust.md#vela-operators": table(heads, by_choice)},
+    lambda records: [setting for name in RENDERS for setting in rows_of(name)(records)],
+    measure,
+    key=("data", "row"),
+    ledger="vela",
+)
 EXPERIMENTS = [
     *(
         Experiment(
@@ -307,13 +316,5 @@ EXPERIMENTS = [
         )
         for name, render in RENDERS.items()
     ),
-    Experiment(
-        "vela-operators",
-        "Errors of total time by the operators of a network: whether `vela` or `vela-more` has all of them.",
-        {"docs/trust.md#vela-operators": table(heads, by_choice)},
-        lambda records: [setting for name in RENDERS for setting in rows_of(name)(records)],
-        measure,
-        key=("data", "row"),
-        ledger="vela",
-    ),
+    OPERATORS,
 ]

@@ -1,4 +1,4 @@
-"""What is loaded when it is first used: names of a package, and packages that not everybody installs."""
+"""Names of a package, and other packages, that are loaded when they are first used."""
 
 from __future__ import annotations
 
