@@ -52,7 +52,7 @@ MOST_MACS: Final = 2e10
 MODELS: Final = 24
 """Models of README's table."""
 ARM: Final = "ethos-u"
-"""Beginning of the names of its chips."""
+"""Prefix of the names of its chips."""
 SHOWN: Final = 0.05
 """The page counts models that gain as much by any choice on one of their chips. Our choice."""
 
@@ -183,7 +183,7 @@ def worth(records: Records) -> list[Record]:
 
 def worth_medians(records: Records) -> str:
     """Return the medians of README's table."""
-    medians = (f"{median(gain(record, choice) for record in worth(records)):.1%}" for choice in CHOICES)
+    medians = (f"{median([gain(record, choice) for record in worth(records)] or [0.0]):.1%}" for choice in CHOICES)
     return "Medians: " + ", ".join(map(" ".join, zip(medians, CHOICES, strict=True))) + "."
 
 
