@@ -1,4 +1,4 @@
-"""What is loaded when it is first used: names of a package, and packages that not everybody installs."""
+"""Names and packages that are loaded when they are first used, and what is said if they cannot be."""
 
 from __future__ import annotations
 
