@@ -87,10 +87,10 @@ def test_ppo_trains_on_many_programs(env_id, monkeypatch):
 
 def test_the_command_line_prints_the_curve(tmp_path):
     kept = ["--csv", str(tmp_path / "curve.csv"), "--tensorboard", str(tmp_path)]
-    command = [sys.executable, "examples/ppo.py", "MemPlace-Tiny-v0", "--steps", "2048", "--json", *kept]
+    command = [sys.executable, "examples/ppo.py", "MemPlace-Tiny-v0", "--steps", "8192", "--json", *kept]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     printed = json.loads(done.stdout)
-    assert [point["steps"] for point in printed["curve"]] == list(range(1024, 2049, 1024))
+    assert [point["steps"] for point in printed["curve"]] == list(range(1024, 8193, 1024))
     assert printed["peak"] >= printed["curve"][-1]["mean"]
     head, *rows = (tmp_path / "curve.csv").read_text("utf-8").splitlines()
     assert head == "id,algorithm,seed,step,seconds,return"
