@@ -1,4 +1,4 @@
-"""Names of a package, and other packages, that are loaded when they are first used."""
+"""Names and packages that are loaded when they are first used, and what is said if they cannot be."""
 
 from __future__ import annotations
 
