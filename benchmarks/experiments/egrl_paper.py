@@ -118,14 +118,16 @@ def methods(records: Records) -> list[dict[str, str]]:
     for (solver, plans), title in (shown | {(OURS, LONG): f"{METHODS[OURS]}, {LONG:,} assignments"}).items():
         by_id = {env_id: [r for r in records if r["id"] == env_id] for env_id in MAPS.values()}
         found = [[r for r in of if (r["solver"], r.get("plans")) == (solver, plans)] for of in by_id.values()]
-        if not all(found):  # not measured yet
+        complete = set.intersection(*({record["seed"] for record in of_id} for of_id in found))
+        if not complete:  # not measured yet
             continue
+        found = [[record for record in of_id if record["seed"] in complete] for of_id in found]
         valid = [[record["valid"] for record in of_id] for of_id in found]
         base = [r["valid"] for env_id in MAPS.values() for r in records if (r["solver"], r["id"]) == (OTHER, env_id)]
         cells = [f"{np.mean(v):.3f}" + f" [{min(v):.3f}, {max(v):.3f}]" * (len(v) > 1) for v in valid]
         over = " / ".join(f"{np.mean(values) / other:.2f}" for values, other in zip(valid, base, strict=True))
         took = np.mean([record["took_s"] for of_id in found for record in of_id])
-        seeds = {"seeds": str(min(map(len, found))), "s": f"{took:.1f}"}
+        seeds = {"seeds": str(len(complete)), "s": f"{took:.1f}"}
         rows.append({"solver": title} | dict(zip(MAPS, cells, strict=True)) | {"over results-first": over} | seeds)
     return rows
 
