@@ -71,8 +71,9 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 # What the agents of `run` need. While torch is unpacked, the other core compiles kernels for a small program. PyPI's torch
 # has CUDA; docs/install.md says how to get one without.
 .venv/run: .venv/bin/python setup.cfg constraints.txt
-	$(PIP) --editable ".[viz]"
-	.venv/bin/memplace solve MemPlace-Tiny-v0 --out .venv/tiny >/dev/null 2>&1 & $(PIP) torch tensorboard && wait
+	$(PIP) --editable .
+	.venv/bin/memplace solve MemPlace-Tiny-v0 --out .venv/tiny >/dev/null 2>&1 & \
+		$(PIP) torch tensorboard matplotlib pillow && wait
 	touch $@
 
 .venv/dev: .venv/run
