@@ -42,7 +42,6 @@ PLAYERS: Final = {
     "muzero": "MuZero",
     "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
-    "ppo": "PPO",
 }
 """Solvers of games with seeds, and their names in tables."""
 ENOUGH: Final = 98.0
