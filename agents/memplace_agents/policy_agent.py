@@ -24,22 +24,22 @@ Act = Callable[[Any, NDArray[np.bool_]], Any]
 class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
     """Plays episodes by a function of observations and masks, and keeps the best plan.
 
-    Without `seed`, `act` is taken for deterministic, and one episode is all that is played. With it, episodes are
-    played until the budget of plans or the time is used up: the first by itself, so that `act` may be greedy where the
-    batch is 1, the others 64 at a time.
+    Without `seed`, `act` counts as deterministic, and plays one episode. With it, `act` plays until the budget of plans
+    or the time is used up. The first episode is a batch of 1, in which `act` may be greedy; the others come 64 at a
+    time.
 
     Example, a model of sb3-contrib, greedy and then sampled:
         >>> def act(observations, masks):
         ...     return model.predict(observations, action_masks=masks, deterministic=len(masks) == 1)[0]
         >>> PolicyAgent(act, "game", seed=set_random_seed).solve("MallocGame-BERT-v0", budget=100)
 
-    For the command line and the leaderboard, a subclass sets `name` and `formulations`, and loads its weights when it
-    is made: `memplace solve BERT --formulation game --agent module:Class`.
+    For the command line and the leaderboard, write a subclass that sets `name` and `formulations`, and loads its
+    weights in its constructor: `memplace solve BERT --formulation game --agent module:Class`.
 
     Args:
-        act: called as `act(observations, masks)`, returns actions. In games and steps masks are bool[B, 3], of episodes
-            that have ended all True, and actions int[B]; in one shot masks are bool[B, 2T, L] and actions int[B, 2T].
-            What is illegal is replaced as in the environment. Games skip decisions with a single legal action.
+        act: called as `act(observations, masks)`, returns actions. In games and steps masks are bool[B, 3], all
+            True for ended episodes, and actions int[B]; in one shot masks are bool[B, 2T, L] and actions int[B, 2T].
+            Illegal actions are replaced as in the environment. Games skip decisions with a single legal action.
         formulation: "one-shot", "steps" or "game"; None for the first of the class.
         observation: "flat", float32[B, n]; "dict", such arrays by name; or "graph", a list of `GraphInstance`.
         seed: called with the seed before the first decision, such as `torch.manual_seed`, if `act` draws.

@@ -47,7 +47,9 @@ def calibrate(
         list[str] | None,
         typer.Option("--fit", metavar="NAME", help="A constant to fit, such as DRAM.efficiency; repeat."),
     ] = None,
-    device: Annotated[Literal["cuda"] | None, typer.Option("--device", help="Measure this device instead.")] = None,
+    device: Annotated[
+        Literal["cuda"] | None, typer.Option("--device", help="Measure this device instead of fitting.")
+    ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option("--model", metavar="MODEL", help="A network whose ops are timed on the device; repeat."),
@@ -68,15 +70,15 @@ def calibrate(
 
     Columns: model and latency_ms; optional: batch, dtype, dims ("sequence=384 decoder_sequence=128") and plan, the
     saved plan that was measured (otherwise the compiler's own). Constants: compute.efficiency, op_overhead_ns and each
-    LEVEL.efficiency; without --fit as many as there are measurements.
+    LEVEL.efficiency. Without --fit as many are fitted as there are measurements.
 
-    Or, with --device cuda and at least one --model, measure a GPU: its bus, memory and units, and each different op of
-    these models in float32 (--batch, --dim), and write it as a chip with the cost model 'measured': cuda.toml, or --out
-    NAME.toml, which names the chip.
+    With --device cuda and at least one --model, measure a GPU instead: its bus, memory and units, and each different op
+    of these models in float32 (--batch, --dim). The result is a chip with the cost model 'measured': cuda.toml, or
+    --out NAME.toml, which names the chip.
 
-    Or, with --from, learn the factors of the chip's costs by kind of op and level from measured plans of programs, the
-    rows of such .csv files, and write them to CHIP-machine.json. 'memplace solve MODEL --agent calibrated --machine
-    FILE' begins with them on another program.
+    With --from, learn cost factors of the machine instead, by kind of op and level, from such .csv files of measured
+    plans. They are written to CHIP-machine.json. 'memplace solve MODEL --agent calibrated --machine FILE' uses them for
+    another program.
     """
     if [measurements is None, device is None, not sources].count(False) != 1:
         raise CalibrationError(

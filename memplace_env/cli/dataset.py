@@ -50,9 +50,9 @@ def dataset(
 ) -> None:
     """Write episodes that follow an agent's plans, in the format of Minari, for imitation and offline learning.
 
-    The first episode of each plan is the plan itself, the others make random decisions now and then and go on with the
-    plan: an agent like exact finds the same plan whatever its seed. An episode of a one-shot environment is one step;
-    stepwise environments follow plans of one-shot agents.
+    The first episode of each plan is the plan itself. The others follow it with some random decisions, as an agent like
+    exact finds the same plan whatever its seed. An episode of a one-shot environment is one step; stepwise environments
+    follow plans of one-shot agents.
 
     minari.MinariDataset("OUT/data") reads the folder, out/dataset-ID-AGENT if --out is left out. --json prints id,
     dataset_id, agent, data, episodes, steps, the lowest, mean and highest return (returns), and seed, latency_s and
@@ -99,9 +99,9 @@ def offline_suite(
     """Write offline data of six small games in the grades random, rule and expert, in the format of Minari.
 
     The games are the six of the suite quick-v2 whose ids have the lowest SHA-256; forced decisions are skipped. random
-    plays random legal decisions; rule follows the best rule's plan, and expert the exact plan or local search's,
-    whichever game returns more, with one decision in fifty random but for the first episode. A score is the return
-    where 0 is everything in the backing memory, and 1 the best known plan.
+    plays random legal decisions. rule follows the best rule's plan. expert follows the exact plan or local search's,
+    whichever game returns more. After the first episode of rule and expert one decision in fifty is random. A score is
+    the return, scaled: 0 is everything in the backing memory, and 1 the best known plan.
 
     minari.MinariDataset("OUT/ID/GRADE/data") reads one of the folders; OUT is out/offline-suite if --out is left out.
     --json prints id, grade, dataset_id, data, episodes, steps, mean score (score) and bytes of each.

@@ -34,7 +34,7 @@ def execute(
     inferences: Annotated[
         int, typer.Option("--inferences", min=1, help="Inferences in a row; weights stay where they are.")
     ] = 3,
-    copies: Annotated[Moments, typer.Option("--copies", help="When in their windows copies are made.")] = "all",
+    copies: Annotated[Moments, typer.Option("--copies", help="When in their windows copies run.")] = "all",
     seed: SeedFlag = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz file with all inputs by name.")] = None,
     json: JsonFlag = False,

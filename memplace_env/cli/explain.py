@@ -31,7 +31,7 @@ def explain(
     out: FileFlag = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE.html", help="A page: blocks by address and time."),
+        typer.Option("--html", metavar="FILE.html", help="Write a page that shows blocks by address and time."),
     ] = None,
     beside: Annotated[
         list[Path] | None, typer.Option("--beside", metavar="PLAN", help="Another plan for the page; repeat.")
@@ -42,8 +42,8 @@ def explain(
 
     --out names the picture or its folder, out/MODEL-ACCELERATOR if left out.
 
-    --html writes one file that any browser opens, without a network: two plans one above the other, native's and this
-    one, or this one and another (--beside), to zoom, to search for a tensor, and with what each block saves.
+    --html writes one file that any browser opens, without a network: two plans one above the other. These are native's
+    and this one, or this one and another (--beside). You can zoom, search for a tensor, and see what each block saves.
 
     The plan's settings say how the program is built. --json prints the bytes of weights and of
     activations by native's level and the plan's (moved_bytes), their contiguity and levels by op, then op_saved_s,

@@ -43,13 +43,13 @@ def export(
         typer.Option(
             "--format",
             help="c: a header for C11 and C++ with all of the plan; csv: a line for each block with its tensor's name, "
-            "memory, offset, size, first and last op; plan: the plan in which neighbouring slices of a tensor that lie "
-            "alike are one; tflite: a copy of a .tflite MODEL with the offsets in fast memory as TensorFlow Lite "
-            "Micro's offline plan.",
+            "memory, offset, size, first and last op; plan: the plan with fewer slices, where neighbours are placed "
+            "alike; tflite: a copy of a .tflite MODEL with the offsets in fast memory as TensorFlow Lite Micro's "
+            "offline plan.",
         ),
     ] = Format.C,
     smallest: Annotated[
-        bool, typer.Option("--smallest", help="With --format tflite, a MODEL and no PLAN: in the smallest arena.")
+        bool, typer.Option("--smallest", help="With --format tflite and no PLAN: put MODEL into the smallest arena.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="With --smallest: run both files, and compare outputs and arenas.")
@@ -62,11 +62,11 @@ def export(
 ) -> None:
     """Write a saved plan for other tools: a C header, a table, or an offline plan for TensorFlow Lite Micro.
 
-    --smallest needs no plan and no chip: it writes a .tflite MODEL in the smallest arena, as it was where that is not
+    --smallest needs no plan and no chip. It writes a .tflite MODEL with the smallest arena, or unchanged if that is not
     smaller than the runtime's own. --check needs the extra 'micro'.
 
-    A plan with --slices can be written with fewer slices first, as a plan.json of its own that is as fast; as it is for
-    other slices, the compiler's own plan beside it is another too.
+    --format plan first joins slices of a plan with --slices. The new plan.json is at least as fast. Its slices differ,
+    so its speed-up is over another plan of the compiler.
 
     The plan's settings say how the program is built. An invalid plan is refused. --json prints
     written, format, bytes, the hashes of program and accelerator, and counts of what was written.

@@ -21,8 +21,8 @@ def inspect(
 ) -> None:
     """Show a model's demands on an accelerator's units and memories, before anything is placed.
 
-    Utilisation is the fraction of the peaks that ops reach, re-reads the number of times that ops move their bytes.
-    --json prints sizes in bytes, times in seconds, op_types, top_ops and with --ops every_op; 'extremes' has what is
+    Utilisation is the fraction of the units' peaks that ops reach; re-reads is how often ops move their bytes. --json
+    prints sizes in bytes, times in seconds, op_types, top_ops and with --ops every_op; 'extremes' has what is
     memory-bound with everything in the backing memory and with everything in the fastest level.
     """
     model, flags = flags.registered(model, posed_by(model))

@@ -172,19 +172,19 @@ _OPTIONS = {
     ],
     "patterns": Annotated[
         str | None,
-        typer.Option("--patterns", help="One op where a file writes out a GELU and the like: on, or off."),
+        typer.Option("--patterns", help="on: known formulas, such as a written-out GELU, are one op; or off."),
     ],
     "trips": Annotated[int | None, typer.Option("--trips", help="Trip count of data-dependent loops.")],
     "value": Annotated[
         list[str] | None,
-        typer.Option("--value", metavar="NAME=NUMBER", help="Number of a graph input of one element; repeat."),
+        typer.Option("--value", metavar="NAME=NUMBER", help="Value of a graph input of one element; repeat."),
     ],
     "cut": Annotated[
         str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx or .tflite file up to this tensor.")
     ],
     "alias": Annotated[
         list[str] | None,
-        typer.Option("--alias", metavar="OUTPUT=INPUT", help="Output written in the place of an input; repeat."),
+        typer.Option("--alias", metavar="OUTPUT=INPUT", help="Write an output in the place of an input; repeat."),
     ],
     "slices": Annotated[
         str | None,
@@ -192,27 +192,27 @@ _OPTIONS = {
     ],
     "alignment": Annotated[
         int | None,
-        typer.Option("--align", metavar="BYTES", help="Multiple of which offsets and sizes of blocks are."),
+        typer.Option("--align", metavar="BYTES", help="Offsets and sizes of blocks are multiples of this."),
     ],
     "io_level": Annotated[
         str | None,
-        typer.Option("--io-level", help="Where inputs and outputs of the graph lie: backing, any, or a memory."),
+        typer.Option("--io-level", help="Memory of graph inputs and outputs: backing, any, or a name."),
     ],
     "copies": Annotated[
         str | None,
-        typer.Option("--copies", help="backing: plans that move tensors copy to or from it; all: also between others."),
+        typer.Option("--copies", help="Copies of plans that move tensors: backing (to or from it), or all."),
     ],
     "pin": Annotated[
         list[str] | None,
         typer.Option(
-            "--pin", metavar="TENSOR=MEMORY[@OFFSET]", help="Memory that a tensor must lie in, and where; repeat."
+            "--pin", metavar="TENSOR=MEMORY[@OFFSET]", help="Memory of a tensor, and its address there; repeat."
         ),
     ],
     "order": Annotated[
         str | None,
         typer.Option(
             "--order",
-            help="Order of ops: file, memory (few bytes alive at once), or in solve free (a search over all orders).",
+            help="Order of ops: file, memory (few bytes alive at once), or free (only solve: a search).",
         ),
     ],
     "costs": Annotated[

@@ -28,12 +28,14 @@ def pack(
         int | None,
         typer.Option("--capacity", min=0, help="Bytes of the arena.", show_default="the smallest that is found"),
     ] = None,
-    align: Annotated[int, typer.Option("--align", min=1, help="Every offset is a multiple of it, at least.")] = 1,
+    align: Annotated[int, typer.Option("--align", min=1, help="Every offset is a multiple of this.")] = 1,
     pin: Annotated[
-        list[str] | None, typer.Option("--pin", metavar="ID=OFFSET", help="The offset of a block; repeat.")
+        list[str] | None, typer.Option("--pin", metavar="ID=OFFSET", help="Fix the offset of a block; repeat.")
     ] = None,
     out: FileFlag = None,
-    picture: Annotated[Path | None, typer.Option("--picture", metavar="FILE", help="A .png to draw.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Draw the blocks into this .png.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Find addresses for blocks with given lifetimes, so that those alive together share no byte.

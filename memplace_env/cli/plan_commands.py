@@ -105,9 +105,9 @@ def compare(
 
     The first plan's settings say how the program is built. A single plan is compared with the compiler's own. Plans may
     cut tensors into different slices, but need the same order of ops and results in place. --out FILE.png draws what
-    the first two plans keep in the memories that decide, and where the second gains. --json prints native, plans, equal
-    (whether all plans that are compared are the same), differences, routes (what the first two serve from different
-    memories, and what that saves) and the picture.
+    the first two plans keep in fast memory, and where the second gains. --json prints native, plans, equal (whether all
+    plans are the same), differences, routes (uses that the first two serve from different memories, and what that
+    saves) and the picture.
     """
     from memplace_env._lib.errors import MemPlaceError
     from memplace_env.cli.console import check_folder

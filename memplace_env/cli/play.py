@@ -40,10 +40,10 @@ def play(
 ) -> None:
     """Play a game: decide use by use what lives in fast memory; --out keeps the plan.
 
-    Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
-    when you quit is kept out of fast memory where that is legal. With --simulator the board estimates by the costs, and
-    the latency at the end is the simulator's. --json shows the board on stderr and prints latency_s, speedup over all
-    in backing memory, the number of decisions, of those left out and the plan's file.
+    Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. When you quit,
+    undecided tensors stay out of fast memory where that is legal. With --simulator the board estimates by the costs,
+    and the latency at the end is the simulator's. --json shows the board on stderr. It prints latency_s, speedup over
+    all in backing memory, the numbers of decisions made and left out, and the plan's file.
     """
     model, flags = flags.registered(model, Formulation.GAME)
     if out is not None and out.is_dir():

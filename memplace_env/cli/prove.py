@@ -34,22 +34,22 @@ def prove(
     flags: ModelFlags,
     played: FormulationFlag = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="A plan.json for the model, in place of the exact agent's own plan.")
+        Path | None, typer.Option("--plan", help="A plan.json to judge instead of the exact agent's plan.")
     ] = None,
     time_limit: TimeLimitFlag = None,
     second_opinion: Annotated[
-        bool, typer.Option("--second-opinion", help="Ask SCIP, too: needs pip install 'memplace[audit]'.")
+        bool, typer.Option("--second-opinion", help="Also ask SCIP (needs pip install 'memplace[audit]').")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Say how far a plan may be from the optimum, of which plans that is proven, and by which solver.
+    """Show how far a plan may be from the optimum, for which plans that is proven, and by which solver.
 
-    --second-opinion asks another solver, SCIP, whether a plan is faster by more than 0.01 %, for --time-limit (60 s) of
-    the processor a question. If it finds one, that is written to out/MODEL-ACCELERATOR-second-opinion/plan.json.
+    --second-opinion asks another solver, SCIP, whether a plan is faster by more than 0.01 %. It may take --time-limit
+    processor seconds (60). A faster plan is written to out/MODEL-ACCELERATOR-second-opinion/plan.json; exit code 1.
 
-    --json prints the summary of the plan (outcome, gap, bound_s, proof, report, ...), problem (what the plans have that
-    the bound is about), second_opinion (answer: no, yes or open; solver, rounds, nodes, seconds, latencies in ps) and
-    faster_plan, the file. Exit code 1 if SCIP finds a faster plan.
+    --json prints the summary of the plan (outcome, gap, bound_s, proof, report, ...), problem (the kind of plans that
+    the bound holds for), second_opinion (answer: no, yes or open; solver, rounds, nodes, seconds, latencies in ps) and
+    faster_plan, the file.
     """
     formulation = posed_by(model, Formulation(played) if played else None)
     from memplace_agents import Exact, ExactDynamic

@@ -49,7 +49,7 @@ def render(
     seed: SeedFlag = 0,
     every: Annotated[
         int | None,
-        typer.Option("--every", min=1, help="Decisions from frame to frame.", show_default=f"{MOST_FRAMES} frames"),
+        typer.Option("--every", min=1, help="Decisions between frames.", show_default=f"{MOST_FRAMES} frames"),
     ] = None,
     flags: ModelFlags,
     json: JsonFlag = False,
@@ -58,8 +58,9 @@ def render(
 
     A file that ends in .png shows the end, in .gif the course of the game.
 
-    With --simulator event draw the run of that plan, or of a plan of any formulation: how busy the unit, the memories'
-    ports and the copy engines are, and some tiles enlarged. --json prints the picture and its number of frames.
+    With --simulator event it draws the run of that plan, or of a plan of any formulation: how busy the unit, the
+    memories' ports and the copy engines are, and some tiles enlarged. --json prints the picture and its number of
+    frames.
     """
     has_plan = _has_plan(model)
     if has_plan and agent is not None:

@@ -23,8 +23,8 @@ NamedPlan = Annotated[
     list[str],
     typer.Argument(
         metavar="[MODEL] PLAN",
-        help="A plan.json that memplace wrote, after its model or an id of 'memplace envs', whose settings go before "
-        "the plan's. A plan for a program of the zoo needs no MODEL.",
+        help="A plan.json that memplace wrote, after its model, or after an id of 'memplace envs', whose settings "
+        "replace the plan's. A plan for a program of the zoo needs no MODEL.",
     ),
 ]
 _SUFFIX = ".json"

@@ -28,7 +28,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="A zoo name, an .onnx, .tflite, .mlir or .program file, synthetic:chain?ops=24, or an id of 'memplace "
-        "envs' with all of its settings, each of which a flag replaces.",
+        "envs' with its settings; a flag replaces one of them.",
     ),
 ]
 PlayedFormulation = Literal["one-shot", "steps", "game", "dynamic"]
@@ -58,7 +58,7 @@ TimeLimitFlag = Annotated[
     typer.Option(
         "--time-limit",
         callback=_positive,
-        help="Seconds at most. Without it the work is limited: a busy machine finds the same plan.",
+        help="Most seconds. By default work is limited instead, so a busy machine finds the same plan.",
     ),
 ]
 NoiseFlag = Annotated[
@@ -68,8 +68,8 @@ PlayerFlag = Annotated[str | None, typer.Option("--agent", help="The agent whose
 _FILE = typer.Option("--out", metavar="FILE", help="The file to write.")
 FileFlag = Annotated[Path | None, _FILE]
 RequiredFile = Annotated[Path, _FILE]
-FolderFlag = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="The folder of all files.")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+FolderFlag = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Folder for all files.")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
 def gathered(parameter: str, make: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Command], Command]:
@@ -111,7 +111,7 @@ def _shown(own: inspect.Parameter, parameter: str, options: Mapping[str, Any]) -
 _OPTIONS = {
     "policy": Annotated[
         Path | None,
-        typer.Option("--policy", help="File of a learned policy to start from, as 'memplace train' wrote it."),
+        typer.Option("--policy", help="Learned policy to start from, a file of 'memplace train'."),
     ],
     "config": Annotated[
         str | None, typer.Option("--config", metavar="NAME", help="Named settings, such as paper for egrl.")

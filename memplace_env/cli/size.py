@@ -14,8 +14,8 @@ def size(model: Model, flags: ModelFlags, out: FolderFlag = None, json: JsonFlag
     """Show the best latency over the size of the fastest memory, name the knee, and draw size.png.
 
     A row is the best plan that a short search finds with one level a tensor. The knee is the smallest size within 1 %
-    of the best latency. --json prints rows, knee_bytes and loss_by_halving, by how much each halving below the knee
-    slows the plan in the mean.
+    of the best latency. --json prints rows, knee_bytes and loss_by_halving: the mean slow-down by each halving
+    below the knee.
     """
     model, flags = flags.registered(model, posed_by(model))
     from memplace_agents.memory_sizes import knee, latency_by_size, loss_by_halving

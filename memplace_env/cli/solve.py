@@ -54,7 +54,7 @@ def solve(
         Literal["latency", "memory"],
         typer.Option(
             "--minimize",
-            help="latency, or memory: the smallest fastest level that holds all inner results, with a proof.",
+            help="latency, or memory: the least fast memory that holds all inner results, with a proof.",
         ),
     ] = "latency",
     agent: Annotated[
@@ -69,7 +69,7 @@ def solve(
     seed: SeedFlag = 0,
     time_limit: TimeLimitFlag = None,
     noise: NoiseFlag = 0.0,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes in which --simulator evaluates.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that evaluate plans by --simulator.")] = 1,
     tie_break: Annotated[
         Literal["backing", "none"] | None,
         typer.Option(

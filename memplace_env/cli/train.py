@@ -48,7 +48,7 @@ def train(
     budget: BudgetFlag = 4000,
     seed: SeedFlag = 0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Independent runs, each with the next seed.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in --out until the budget is spent.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue in --out until the budget is spent.")] = False,
     learner: LearnerFlags,
     played: FormulationFlag = None,
     flags: ModelFlags,

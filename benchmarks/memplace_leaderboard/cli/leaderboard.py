@@ -130,7 +130,7 @@ def run(
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, each with a core of its own.")] = 1,
     ray: Annotated[
         str | None,
-        typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster that runs them instead; local: one here."),
+        typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster for the runs; local: one on this machine."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Try the agent on small environments first.")
@@ -139,8 +139,8 @@ def run(
 ) -> None:
     """Let an agent play a suite and write a submission: submission.toml, and a plan and a curve for each run.
 
-    Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
-    by a judge in another process, which takes the time too. --json prints the folder and how many runs it has.
+    Called again with the same arguments, it continues where it was stopped. A judge in another process counts the plans
+    that the agent evaluates, and takes the time. --json prints the folder and how many runs it has.
     """
     from memplace_env.cli.interrupts import in_thread
     from memplace_leaderboard import running
@@ -208,10 +208,10 @@ def verify(folders: Folders, json: JsonFlag = False) -> None:
 def rerun(
     folders: Folders,
     record: Annotated[
-        Path, typer.Option("--record", metavar="FILE", help="Record of reruns that is written to, outside the folders.")
+        Path, typer.Option("--record", metavar="FILE", help="Record of reruns to write to, outside the folders.")
     ],
     budget: Annotated[
-        list[str] | None, typer.Option("--budget", help="Run these budgets again only; repeat.", show_default="all")
+        list[str] | None, typer.Option("--budget", help="Rerun only these budgets; repeat.", show_default="all")
     ] = None,
     agent: Annotated[
         str | None, typer.Option("--agent", help="The module:Class of a submission: name it to allow its code to run.")
@@ -219,11 +219,11 @@ def rerun(
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, each with a core of its own.")] = 1,
     json: JsonFlag = False,
 ) -> None:
-    """Run the agents of submissions again, on this machine; exit code 1 if one does not come out.
+    """Run the agents of submissions again, on this machine; exit code 1 if a rerun does not confirm one.
 
-    What is deterministic has to find the same plans. Anything else is run with new seeds, and its shares of the gain
-    are tested against the submission's. The record says so for 'table --reruns' and 'page --reruns'; it names each
-    submission by the hash of its files. --json prints the records and errors.
+    A deterministic agent must find the same plans. Other agents run with new seeds, and their shares of the gain are
+    tested against the submission's. 'table --reruns' and 'page --reruns' read the record, which names each submission
+    by the hash of its files. --json prints the records and errors.
     """
     from memplace_env.cli.interrupts import in_thread
     from memplace_leaderboard.rerun_record import add_record

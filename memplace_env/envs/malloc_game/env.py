@@ -45,25 +45,24 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     The formulation of mallocMuZero (Wang et al., arXiv 2305.07440), a single-player game, on a machine with a fast
     and a backing memory. Weights and inputs start in the backing memory, graph outputs must end there. The decisions
     are the uses of tensors in execution order: for each op its distinct operands, then its results. Copies run
-    beside the ops in the time that these leave of the backing memory's port; an op waits for a copy that comes in late,
-    and for write-backs of data that it must read from the backing memory or whose room it needs. `rules` has the rules.
+    beside the ops in the time that these leave of the backing memory's port. An op waits for a late copy in. It also
+    waits for a write-back if it reads that data from the backing memory, or needs its room. `rules` has the rules.
     The paper also describes alias groups and a drop-backup for dead ends: here views share one tensor, and data that
     exists nowhere else is protected, so that some action is always legal.
 
     ## Action space
     `Discrete(3)`:
 
-    - 0 Copy: an operand that is not in fast memory is copied there, in time if that is possible, else the op waits for
-      it; one that is only there is used and sent back to the backing memory; a result is made in fast memory and sent
-      back.
+    - 0 Copy: an operand that is not in fast memory is copied there; if it comes late, the op waits. An operand that is
+      only there is used and sent back to the backing memory. A result is made in fast memory and sent back.
     - 1 NoCopy: use the operand where it lies in fast memory, or make the result there, and no more.
     - 2 Drop: read the operand from the backing memory, or write the result there.
 
-    A result that is made in fast memory and may take an operand's place (`in_place`) does so where that ends with its
-    op and is on no way back; then it needs no other room.
+    A result in fast memory that may take an operand's place (`in_place`) does so if the operand's block ends with its
+    op and is not being sent back. Then it needs no other room.
 
-    The mask marks the legal ones. An illegal action is replaced by Drop; if that is illegal too or has to wait by
-    NoCopy, or else Copy. `info` reports it.
+    The mask marks the legal actions. An illegal one is replaced by Drop. If Drop is illegal too, or must wait, NoCopy
+    is played, or else Copy. `info` reports it.
 
     ## Observation space
     `Dict`, see `observation.dict_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
@@ -76,31 +75,33 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
 
     ## Reward
     `reward="percent"` (default): the drop of the estimated latency, in percent of the latency with everything in the
-    backing memory. The estimate counts final ops as they are, everything undecided as in the backing memory, and all
-    waits so far: the reward of a decision includes its own wait, that of the last one also the copies that are still
-    under way at the end. The return is 100 * (1 - latency / latency(all backing)), at most 100, and negative where
-    waits cost more than fast memory saves. `"fraction"`: the same divided by 100.
-    In percent returns are of order one, as learners with default settings need them: random games of BERT return 2.2
-    with a standard deviation of 0.35, its proven optimum 6.2; elsewhere optima lie between about 2 and 97. Rewards
-    telescope, so learn with gamma = 1.
-    `"gain"`, with `programs`: in percent of what the best cheap plan of the program gains: a return of 100 is as good
-    as that plan. Cheap plans are those of XLA's solver with its public options and of the greedy player; of programs
-    outside the list the greedy player's alone; of synthetic ones the planted optimum is 100. A gain below 1 % of the
-    latency counts as 1 %, so that no reward grows beyond all bounds.
-    With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
-    simulator's latency, so that the return is that of the simulator.
+    backing memory. The estimate has decided ops as they are, everything undecided in the backing memory, and all waits
+    so far. So the reward of a decision includes its own wait; that of the last one also has the copies that are still
+    under way. The return is 100 * (1 - latency / latency(all backing)), at most 100, and negative where waits cost more
+    than fast memory saves. Such returns are of order one, as learners with default settings need them. Random games of
+    BERT return 2.2 with a standard deviation of 0.35, its proven optimum 6.2; elsewhere optima lie between about 2 and
+    97. Rewards telescope, so learn with gamma = 1.
+
+    `"fraction"`: the same divided by 100.
+
+    `"gain"`, with `programs`: 100 is the gain of the program's best cheap plan. Cheap plans are those of XLA's solver
+    with its public options and of the greedy player; of programs outside the list the greedy player's alone; of
+    synthetic ones the planted optimum is 100. A gain below 1 % of the latency counts as 1 %, which limits rewards.
+
+    With a `simulator` the estimate still comes from the cost arrays. The last decision adds the difference to the
+    simulator's latency, so the return is that of the simulator.
 
     ## As a decision process
-    The state is where each tensor's data and blocks are, and what of the port's time is taken, `get_state()`;
-    transition and reward are deterministic, the horizon is fixed by the program. Observations are not Markov: they show
-    addresses in 64 bins (flat: 8) and 32 decisions ahead, and not which tensor a block holds, nor when it is used next.
+    The state (`get_state()`) is where each tensor's data and blocks are, and how much of the port's time is taken.
+    Transition and reward are deterministic; the program fixes the horizon. Observations are not Markov: they show
+    addresses in 64 bins (flat: 8) and 32 decisions ahead, but not which tensor a block holds, nor its next use.
 
     ## Episode end
     After the last use (`terminated=True`); every game of a program has the same length.
 
     ## Info
     `latency_s`: estimated, exact at the end; `played`: the action that was played, -1 after `reset`; `illegal`: whether
-    that is another one than the action passed. With `skip_forced` also `skipped`: how many forced decisions were played
+    that differs from the action passed. With `skip_forced` also `skipped`: how many forced decisions were played
     after it, or by `reset` before the first one with a choice. With `optimum=True`, as in `MallocGame-Tiny-v0`, also
     `optimal_latency_s` and `optimal_return`, which are known for planted programs only.
     With `programs` also the setting: `program`, `accelerator`, `dims` and `dtype` as texts, `batch` as a number, 0
@@ -112,18 +113,18 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
     `trips`, `values`, `cut`, `aliases`, `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any
     machine with two levels will do; one with resident weights is replaced by a copy that streams them, named so in
     `accelerator.name`: `"edge-tpu-streamed"`.
-    A program that updates its weights needs that name, or a chip that streams weights anyway.
+    A program that updates its weights needs such a name, or a chip that streams weights.
 
     And `reward`, see above; `skip_forced`: True plays decisions with a single legal action at once. These are half
     of BERT's 635: about 310 in a random game, 346 in the greedy player's. Their rewards are added to that of the step
     before them, so that the return is the same; those before the first choice earn nothing. Each step then has two or
-    three legal actions, but for programs of which no decision has a choice: `reset` leaves them the last one.
+    three legal actions. In a program without any choice, `reset` leaves the last decision.
 
     `programs`, instead of a workload: "train", "validation", "test" or "synthetic", or a distribution of your own, see
     `many.draws.Draws`. Each `reset` draws a program, its batch, dims and dtype, and a chip, from the environment's own
-    generator; its options `program`, `accelerator`, `batch`, `dims` and `dtype` narrow the draw. If nothing that can be
-    drawn agrees with them, the setting is what they say. `MallocGame-Train-v0` and its like are made so, with
-    `reward="gain"` and `skip_forced=True`.
+    generator; its options `program`, `accelerator`, `batch`, `dims` and `dtype` narrow the draw. If no setting of the
+    distribution agrees with them, the environment takes them as they are. `MallocGame-Train-v0` and its like are made
+    so, with `reward="gain"` and `skip_forced=True`.
 
     ## Version history
     - v0: first version.

@@ -40,8 +40,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     ## Description
     The formulation of EGRL (Khadka et al., ICLR 2021): one action holds a memory level for the weights and one for
-    the results of every op. The compiler makes a plan of it (`compile_levels`), moves down the tensors that do not fit,
-    and the simulator times the plan.
+    the results of every op. The compiler turns it into a plan (`compile_levels`) and moves tensors that do not fit to
+    slower levels. The simulator times the plan.
 
     ## Action space
     `MultiDiscrete([L] * 2T)`, an assignment: decision 2t is the level for the weights that op t is the first to read,
@@ -49,10 +49,10 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     outputs live in the backing memory, unless `io_level` says otherwise; decisions of ops without weights, or whose
     only results are graph outputs, are ignored.
 
-    A tensor goes to no memory that may not hold it, but to the next slower one that may, or else to the slowest. Where
-    the backing memory may not hold some tensors, as flash no results, an assignment may leave them no room elsewhere:
-    its latency is then that of a machine which stands still, so that its reward is about 0; its plan is native's. A
-    simulator is asked about that plan.
+    If a memory may not hold a tensor, the tensor goes to the next slower one that may, or else to the slowest. Some
+    backing memories may not hold some tensors: flash holds no results. Then an assignment may leave them no room. Its
+    reward is about 0, as its latency is that of a machine which stands still. Its plan is native's, which a simulator
+    times.
 
     ## Observation space
     `Dict`, the same in every episode:
@@ -67,8 +67,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     a plain MLP; `flat.flat_space` lists every number. `"graph"`: Gymnasium's own type, see `graph.graph_space`.
 
     ## Reward
-    `reward="speedup"` (default): latency(native) / latency of the plan that the compiler made, whether it had to move
-    anything or not. `"egrl"`: -epsilon if it had to, where epsilon is the fraction of bytes moved, else the speed-up.
+    `reward="speedup"` (default): latency(native) / latency of the plan that the compiler made, even if it had to move
+    tensors. `"egrl"`: if it had to, -epsilon, where epsilon is the fraction of bytes moved; else the speed-up.
     `"energy"` and `"edp"` (energy x delay): as `"egrl"`, with those ratios. Or any function of `Scores`.
 
     Speed-ups are positive, and 1 is as fast as native: random assignments of BERT get 0.69 with a standard deviation of
@@ -76,18 +76,18 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     an assignment fits, and none of 1,000 random ones of either does. An episode is one step, so gamma has no effect.
 
     ## As a decision process
-    One state and one action, so a bandit; transition and reward are deterministic. `Dict` shows the graph and the sizes
-    that the reward depends on, but no times; flat, many programs look alike. Of one program neither hides anything, as
-    each episode is the same.
+    A bandit: one state, one action, and a deterministic reward. `Dict` shows the graph and the sizes that the reward
+    depends on, but no times. In the flat observation many programs look alike. With one program neither hides anything,
+    as each episode is the same.
 
     ## Episode end
     Every step ends the episode (`terminated=True`).
 
     ## Info
-    About the plan that the compiler made, whether it had to move something or not, and after `reset` about native's:
-    `latency_s`, `energy_j`, `speedup` over native, `reassigned` (epsilon), `fits` (epsilon is 0). The same each time:
-    `native_latency_s`, `native_energy_j`; with `optimum=True`, as in `MemPlace-Tiny-v0`, `optimal_latency_s` and
-    `optimal_return`, which are known for planted programs only; the return is NaN if the reward counts energy.
+    About the compiler's plan, and after `reset` about native's: `latency_s`, `energy_j`, `speedup` over native,
+    `reassigned` (epsilon), `fits` (epsilon is 0). Constant: `native_latency_s`, `native_energy_j`; with `optimum=True`,
+    as in `MemPlace-Tiny-v0`, `optimal_latency_s` and `optimal_return`, which are known for planted programs only; the
+    return is NaN if the reward counts energy.
 
     ## Arguments
     | name          | default   | meaning                                                                          |
@@ -99,14 +99,14 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
     | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
-    | `in_place`    | `None`    | "none", "elementwise" or "rows": whose results may lie in an operand's place     |
-    | `patterns`    | `None`    | "on" or "off": one op where a file writes out a GELU and the like; None is "on"  |
-    | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
-    | `values`      | `None`    | numbers of graph inputs of one element, such as `{"sr": 16000}`                  |
+    | `in_place`    | `None`    | "none", "elementwise" or "rows": results that may lie in an operand's place      |
+    | `patterns`    | `None`    | "on" or "off": a written-out formula, such as GELU, is one op; None is "on"      |
+    | `trips`       | `None`    | trip count of data-dependent loops                                               |
+    | `values`      | `None`    | values of graph inputs of one element, such as `{"sr": 16000}`                   |
     | `cut`         | `None`    | name of a tensor up to which an .onnx or .tflite file is loaded                  |
     | `aliases`     | `None`    | inputs by the outputs written in their place, such as `{"present": "past"}`      |
-    | `alignment`   | `None`    | bytes that sizes and offsets of blocks are multiples of; None: the accelerator's |
-    | `io_level`    | `None`    | "backing", "any" or a level: where graph inputs and outputs lie; None likewise   |
+    | `alignment`   | `None`    | sizes and offsets of blocks are multiples of it; None: the accelerator's         |
+    | `io_level`    | `None`    | "backing", "any" or a level: memory of graph inputs and outputs; None likewise   |
     | `pins`        | `None`    | levels of tensors by name, such as `{"input": "SRAM"}`, or `"SRAM@64"`           |
     | `copies`      | `None`    | "all": plans may copy tensors between fast memories, too                         |
     | `reward`      | `"speedup"` | see above                                                                      |

@@ -63,12 +63,11 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
       another level has room; where none has, `OneShotEnv` says what becomes of the plan.
 
     The mask marks the levels that may hold the entry and have room for all its bytes in every op of its life, beside
-    what has been decided so far. Another level is replaced by the next slower one that is marked, or else by the
-    slowest, and `info` says `illegal`.
-    Where weights stay on the chip, the compiler grants each decided level by bytes, and moves a tensor down only if no
-    address is left for it between the others (`reassigned` > 0 at the end). Where weights are streamed, bytes are
-    counted as if each weight came one op before its first use; the compiler also moves weights down that no copy can
-    bring in time.
+    what has been decided so far. Another level is replaced by the next slower marked one, or else by the slowest, and
+    `info` says `illegal`.
+    Where weights stay on the chip, each decided level has room by bytes. The compiler moves a tensor to a slower level
+    only if no address is left for it (`reassigned` > 0 at the end). Where weights are streamed, bytes are counted as if
+    each weight came one op before its first use. There the compiler also moves weights that no copy can bring in time.
 
     ## Observation space
     `observation="flat"` (the default here, as all there is to see is one short vector): Box(0, 1, (71,) float32), the
@@ -79,7 +78,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     `observation="graph"`: Gymnasium's `Graph` of the ops, see `one_shot.graph` and `graph.STATE_COLUMNS`.
 
     ## Reward
-    The return is about the compiler's plan, by the simulator if there is one; use a discount (gamma) of 1.
+    The return is that of the compiler's plan, by the simulator if there is one. Use a discount (gamma) of 1.
 
     - `reward="speedup"` (default): over native, latency(native) / latency. It lies about 1, with a spread of some
       hundredths among sensible plans.
@@ -93,9 +92,9 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
 
     ## As a decision process
-    The state is the level of each decided entry, `get_state()`; transition and reward are deterministic, the horizon is
-    fixed by the program. Observations are not Markov: they show how full the levels are during the entry's life, and
-    not what lies there, nor the entries to come. Discount 1; with 0.99 a reward 544 decisions ahead counts 0.4 %.
+    The state (`get_state()`) is the level of each decided entry. Transition and reward are deterministic; the program
+    fixes the horizon. Observations are not Markov: they show how full the levels are during the entry's life, but not
+    what lies there, nor the entries to come. With a discount of 0.99 a reward 544 decisions ahead counts 0.4 %.
 
     ## Episode end
     After the last entry (`terminated=True`); every episode of a program has the same length.
@@ -109,7 +108,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     | `native_latency_s` | of native's plan                                                                     |
     | `decision`         | index of the next entry in the one-shot assignment, a tensor if sliced; -1: the end  |
     | `played`           | the level given by the last action, -1 after `reset`                                 |
-    | `illegal`          | whether that is another one than the action                                          |
+    | `illegal`          | whether that differs from the action                                                 |
     | `action_mask`      | int8[3], levels that have room for the next entry; zeros at the end                  |
 
     With `optimum=True`, as in `MemPlaceSteps-Tiny-v0`, also `optimal_latency_s` and `optimal_return`, which are known

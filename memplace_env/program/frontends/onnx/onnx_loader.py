@@ -57,17 +57,17 @@ def load_onnx(
 ) -> Program:
     """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
 
-    A free leading dim of an input is 1, with a warning, if no other dim is free. Loops are unrolled. Where the data
-    choose the branch of an `If`, the one with most work is taken, and a warning says which, and what each branch costs.
-    A branch in which shapes do not fit together is not taken if the other one holds, with a warning too. An op reads
-    the condition, so that what computes it is never left out.
+    If the only free dim of an input is its leading one, it is 1, with a warning. Loops are unrolled. If data choose the
+    branch of an `If`, the one with most work is taken; a warning says which, and what each branch costs. A branch whose
+    shapes do not fit together is not taken if the other's do, with a warning too. An op reads the condition, so the ops
+    that compute it stay.
 
     Args:
         path: an .onnx file.
         batch: size of the symbolic dims whose names mean a batch (`batch`, `batch_size`, `N`, ...). If the model names
             no such dim, size of the leading dim of each input that is symbolic or 1.
         dims: sizes of symbolic dims by name; one without a name is called `input.axis`. Also sizes of dims inside the
-            graph that only the data determine, called as in the file or `value.axis`. A "*" in a name means all dims
+            graph that only the data determine, named as in the file or `value.axis`. A "*" in a name means all dims
             that match, as in `{"u*": 64}`.
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; tensors that the
             file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
@@ -75,14 +75,14 @@ def load_onnx(
         fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
         in_place: which results may lie in the place of an operand that no later op reads, see `Program.inplace`:
             "none", "elementwise" for those of element-wise ops, "rows" also for those of softmax and normalisations.
-        patterns: "on" for one op where a file writes out what every compiler knows as one, such as GELU, whatever the
-            fusion, see docs/model.md; "off" for the file's own ops.
-        trips: number of rounds of loops for which the data determine it.
-        values: numbers of graph inputs of one element, by name. They become constants, which can choose branches.
+        patterns: "on": known formulas, such as a written-out GELU, are one op under any fusion, see docs/model.md;
+            "off": the file's own ops.
+        trips: trip count of data-dependent loops.
+        values: values of graph inputs of one element, by name. They become constants, which can choose branches.
         cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
-        aliases: the graph inputs, by outputs, in whose place these are written, as a caller does who passes one buffer
-            for both, such as `{"present.*": "past.*"}`, where "*" is the same text in both. An op that scatters rows
-            into such a cache moves these rows only. Concatenations of past and new have other bytes and cannot.
+        aliases: graph inputs by the outputs written in their place, such as `{"present.*": "past.*"}`, where "*" is the
+            same text in both. The caller passes one buffer for both. An op that scatters rows into such a cache moves
+            these rows only. Concatenations of past and new have other bytes and cannot.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
