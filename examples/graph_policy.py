@@ -1,6 +1,8 @@
-"""Train a graph network on a game or on steps by REINFORCE: `python examples/graph_policy.py MallocGame-Tiny-v0 50`.
+"""Train a graph network by REINFORCE.
 
-Nodes are ops; columns mark the decision. Decisions of episodes whose return beats their round's mean become likelier.
+    python examples/graph_policy.py MallocGame-Tiny-v0 50
+
+It plays games or steps. Nodes are ops; columns mark the decision. Decisions of episodes whose return beats their round's mean become likelier.
 """
 
 import sys

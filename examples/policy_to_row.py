@@ -1,8 +1,8 @@
-"""Train a policy on many programs, play programs that it never saw, and make a row of the leaderboard of it.
+"""Make a trained policy a row of the leaderboard.
 
     python examples/policy_to_row.py --steps 300000
 
-Training draws its programs from `MallocGame-Train-v0`. The two games of the zero-shot track of `quick-v1` are of the
+It plays programs that it never saw. Training draws its programs from `MallocGame-Train-v0`. The two games of the zero-shot track of `quick-v1` are of the
 test split: neither their programs nor their chips are among those.
 """
 

@@ -1,4 +1,4 @@
-"""Train Stable-Baselines3's PPO on any id of MemPlace, with settings that keep it at its peak.
+"""Train Stable-Baselines3's PPO on any id.
 
     python examples/ppo.py MallocGame-BERT-v0 --steps 500000 --seed 0
     python examples/ppo.py MemPlaceSteps-BERT-v0 --steps 2500000 --csv curve.csv --tensorboard runs

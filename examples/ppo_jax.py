@@ -1,4 +1,4 @@
-"""Train PPO on steps or games with JAX alone: environments, seeds and programs in one compiled function.
+"""Train PPO in JAX alone, with environments, seeds and programs in one function.
 
     python examples/ppo_jax.py MemPlaceSteps-BERT-v0 --rounds 75
     python examples/ppo_jax.py MemPlaceSteps-ResNet50-v0 MemPlaceSteps-ViT-v0 --seeds 4 --json
