@@ -71,7 +71,10 @@ class _Group(TyperGroup):
                 code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except _ArgumentError as error:
-            sys.exit(_fail(error.format_message().replace(": Value error, ", ": ")))
+            said = error.format_message().replace(": Value error, ", ": ")
+            if said.startswith("Missing "):
+                said = f"{said.removesuffix('.')}; see '{error.ctx.command_path} --help'."
+            sys.exit(_fail(said))
         except MemPlaceError as error:
             sys.exit(_fail(str(error)))
         except MemoryError as error:

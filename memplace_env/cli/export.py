@@ -39,17 +39,18 @@ def export(
     *,
     flags: ModelFlags,
     form: Annotated[
-        Format,
+        Format | None,
         typer.Option(
             "--format",
+            show_default="c; tflite with --smallest",
             help="c: a header for C11 and C++ with all of the plan; csv: a line for each block with its tensor's name, "
             "memory, offset, size, first and last op; plan: the plan with fewer slices, where neighbours are placed "
             "alike; tflite: a copy of a .tflite MODEL with the offsets in fast memory as TensorFlow Lite Micro's "
             "offline plan.",
         ),
-    ] = Format.C,
+    ] = None,
     smallest: Annotated[
-        bool, typer.Option("--smallest", help="With --format tflite and no PLAN: put MODEL into the smallest arena.")
+        bool, typer.Option("--smallest", help="A copy of a .tflite MODEL, without a PLAN, in the smallest arena.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="With --smallest: run both files, and compare outputs and arenas.")
@@ -71,6 +72,7 @@ def export(
     The plan's settings say how the program is built. An invalid plan is refused. --json prints
     written, format, bytes, the hashes of program and accelerator, and counts of what was written.
     """
+    form = form or (Format.TFLITE if smallest else Format.C)
     if smallest:
         _smallest(plan, out, form, flags, prefix=prefix, check=check, json=json)
         return
@@ -110,7 +112,7 @@ def _smallest(
     if len(arguments) == 1:
         _check_tflite(arguments[0], out, prefix, "a .tflite file")
     if form is not Format.TFLITE or len(arguments) != 1 or flags != ModelFlags():
-        raise MemPlaceError("--smallest takes a .tflite file alone, no plan and no chip, and --format tflite.")
+        raise MemPlaceError("--smallest takes a .tflite file alone, without a plan, a chip or another --format.")
     library()  # before it is imported
     from memplace_env.backends.export.smallest_file import smallest_file
 

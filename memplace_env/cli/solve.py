@@ -191,4 +191,4 @@ def _note_registered(env: Env, env_id: str, flags: ModelFlags) -> None:
         return
     there, here = baseline_of(other), baseline_of(env)
     times = f"{there.name} {seconds(there.report.latency_s)}, here {seconds(here.report.latency_s)}"
-    note(f"{env_id}, the registered problem, is another graph: {times}.")
+    note(f"{env_id}, the registered problem, is another graph: {times}; 'memplace solve {env_id}' solves that.")

@@ -267,17 +267,21 @@ def _standing(task: Task, path: Path) -> EvaluatedPlan | None:
         plan = MemoryPlan.load(path)
     except PlanError as error:
         raise PlanError(f"{str(error).removesuffix('.')}; {_INSTEAD}.") from None
-    if _identity(plan, task) != _identity(task.make_plan(plan.use_level, plan.allocations), task):
-        raise PlanError(f"{path} is a plan for another task, {_described(plan)}; {_INSTEAD}.")
+    here = _identity(task.make_plan(plan.use_level, plan.allocations), task)
+    differing = [what for what, there in _identity(plan, task).items() if there != here[what]]
+    if differing:
+        other = f"{_described(plan)}: not the same {' and '.join(differing)}"
+        raise PlanError(f"{path} is a plan for another task, {other}; {_INSTEAD}.")
     try:
         return evaluate_saved(task, plan, path)
     except PlanError:
         return None
 
 
-def _identity(plan: MemoryPlan, task: Task) -> tuple[str, str, str]:
+def _identity(plan: MemoryPlan, task: Task) -> dict[str, str]:
     """Return what must be equal for latencies to be comparable."""
-    return plan.program_sha256, plan.accelerator_sha256, plan.settings.get("costs") or task.accelerator.cost_model
+    costs = plan.settings.get("costs") or task.accelerator.cost_model
+    return {"program": plan.program_sha256, "chip": plan.accelerator_sha256, "cost model": costs}
 
 
 def _described(plan: MemoryPlan) -> str:

@@ -6,7 +6,10 @@ from importlib.resources import files
 from typing import NamedTuple
 from zipfile import ZipFile
 
+import gymnasium as gym
+
 from memplace_env._lib.errors import EnvError
+from memplace_env._lib.hints import nearest
 from memplace_env._lib.units import PS
 from memplace_env.envs.best_known import PROVEN, Known, known_id, known_results
 from memplace_env.envs.registration import formulation_of_id
@@ -85,8 +88,10 @@ def _row(env_id: str) -> tuple[Known, int]:
     row = known_results().get(known_id(env_id))
     if row is None or row.baseline_ps is None:
         formulation_of_id(env_id)
+        close = None if known_id(env_id) in gym.registry else nearest(known_id(env_id), known_results())
+        hint = f"; did you mean {close!r}?" if close else "."
         raise EnvError(
             f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator, but for "
-            "the Tiny ones, whose infos have the optimum."
+            f"the Tiny ones, whose infos have the optimum{hint}"
         )
     return row, row.baseline_ps

@@ -70,7 +70,7 @@ CASES = {
     "truncated plan": (["validate", MODEL, "cut.json"], "cut.json"),
     "unknown split": (["workloads", "--split", "foo"], "Invalid value for '--split': 'foo' is not one of"),
     "no command": (["slove"], "slove"),
-    "no model": (["solve"], "MODEL"),
+    "no model": (["solve"], "MODEL'; see 'memplace solve --help'."),
     "unknown flag": (["envs", "--jsn"], "--jsn"),
     "game agent": (["solve", GAME, "--agent", "game-local-search"], "--formulation game"),
     "one-shot agent": (["solve", GAME, "--formulation", "game", "--agent", "local-search"], "--formulation one-shot"),

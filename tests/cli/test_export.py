@@ -49,7 +49,7 @@ def test_the_smallest_arena(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, parsed: Callable[..., Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    smallest = ("--format", "tflite", "--smallest")
+    smallest = ("--smallest",)
     for name, smaller in (("resnet8", False), ("mobilenet_v1_025", True)):
         before = Path(shutil.copy(NETWORKS / f"{name}.tflite", "net.tflite")).read_bytes()
         said = parsed("export", "net.tflite", *smallest, "--out", "packed.tflite")

@@ -102,15 +102,15 @@ def test_a_plan_that_cannot_run_goes(run: Run, best: Path) -> None:
     assert "Written: " in run("solve", MODEL, *SLOW).stdout
 
 
-@pytest.mark.parametrize("other", [(OTHER,), (MODEL, "-a", "tpu-v4i")])
-def test_a_plan_for_another_task_stays(run: Run, best: Path, other: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("other", "what"), [((OTHER,), "program"), ((MODEL, "-a", "tpu-v4i"), "chip")])
+def test_a_plan_for_another_task_stays(run: Run, best: Path, other: tuple[str, ...], what: str) -> None:
     """The refusal comes before any search."""
     before = best.read_bytes()
     refused = run("solve", *other, "--out", "o")
     assert refused.exit_code == 2
     assert refused.stdout == ""
     assert refused.stderr.startswith("memplace: o/plan.json is a plan for another task, ")
-    assert refused.stderr.endswith("pass --out for another folder, or --force to replace it.\n")
+    assert refused.stderr.endswith(f": not the same {what}; pass --out for another folder, or --force to replace it.\n")
     assert best.read_bytes() == before
     assert run("solve", *other, "--out", "o", "--force").exit_code == 0
     assert MemoryPlan.load(best).program_sha256 != json.loads(before)["program_sha256"] or "-a" in other

@@ -257,6 +257,7 @@ def test_registered_sizes_and_flags_over_them(run: Run) -> None:
     assert [settings[name] for name in ("batch", "dtype", "fusion", "patterns")] == [2, "float16", "epilogue", "on"]
     unfused = run("solve", "ResNet50", *QUICK, "--fusion", "none", "--json", "--out", "unfused")
     assert re.search(r"ResNet50-v0, the registered problem, is another graph: native 1\.42 ms, here \d", unfused.stderr)
+    assert "'memplace solve MemPlace-ResNet50-v0' solves that." in unfused.stderr
     sliced = run("solve", "ResNet50", *QUICK, "--slices", 0.5, "--json", "--out", "sliced")
     assert "at the sizes of" in sliced.stderr
     assert "registered problem" not in sliced.stderr

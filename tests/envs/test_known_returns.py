@@ -1,5 +1,8 @@
 """Best known results of ids, in the unit of their returns."""
 
+import sys
+from importlib import import_module
+
 import gymnasium as gym
 import pytest
 
@@ -60,5 +63,14 @@ def test_of_other_ids_nothing_is_known():
     for env_id in ("MemPlace-v0", "MallocGame-nope-v0", "MallocGame-Tiny-v0"):
         with pytest.raises(EnvError, match=f"Nothing is known of {env_id}"):
             best_plan(env_id)
+    with pytest.raises(EnvError, match=r"; did you mean 'MallocGame-BERT-v0'\?"):
+        normalised_score("MallocGame-Bert-v0", 1.0)
     assert best_known("memplace_env:MallocGame-BERT-v0") == best_known("MallocGame-BERT-v0")
     assert memplace_env.BestKnown._fields[0] == "best_return"
+
+
+def test_without_jax_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.delitem(sys.modules, "memplace_env.envs.jax", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r'not installed; run: pip install "memplace\[jax\]"'):
+        import_module("memplace_env.envs.jax")

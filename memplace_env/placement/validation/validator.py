@@ -79,7 +79,7 @@ def _identity(task: Task, plan: MemoryPlan) -> list[Violation]:
             Violation(
                 "accelerator",
                 f"the plan was made for another accelerator ({plan.accelerator!r}) than {accelerator.name!r}, or for "
-                "another version of it.",
+                "another version of it; pass its file as it was, or solve again.",
             )
         )
     return broken
