@@ -100,7 +100,7 @@ class AgentSpec:
             raise AgentError(f"{self.name} cannot be made with {options or 'no options'}: {error}.") from error
 
     def _broken(self, error: Exception) -> AgentError:
-        if isinstance(error, ModuleNotFoundError) and ":" not in self.name and self.missing_packages is None:
+        if isinstance(error, ModuleNotFoundError) and self in BUILT_IN and not self.missing_packages:
             return AgentError(missing(self.name, error))
         remedy = "it is looked for here and among installed packages" if ":" in self.name else "install it anew"
         return AgentError(self.missing_packages or f"{self.name} cannot be loaded ({error}); {remedy}.")
