@@ -43,7 +43,8 @@ def main() -> None:
     if options.command == "list" and options.missing:
         for name, one in sorted(found.items()):
             missing, hours = one.left()
-            print(f"{name:20} {missing:5} missing" + (f", {hours:.1f} hours of one core" if hours else ""))
+            unknown = "hours unknown" if missing else ""
+            print(f"{name:20} {missing:5} missing  " + (f"{hours:.1f} hours of one core" if hours else unknown))
         return
     if options.command == "list":
         print("\n".join(f"{name:20} {one.about.splitlines()[0]}" for name, one in sorted(found.items())))
@@ -56,8 +57,9 @@ def main() -> None:
         raise SystemExit("\n".join(lines) or None)
     if options.only and options.write:
         parser.error("pages show all settings; leave out --only, or --write")
-    for one in chosen:
-        records = one.run(0 if options.recorded else options.jobs, options.only, options.again)
+    jobs = 0 if options.recorded else options.jobs
+    measured = [(one, one.run(jobs, options.only, options.again)) for one in chosen]
+    for one, records in measured:  # pages may also need the records of later ones
         tables = [place for place in one.pages if "#" in place]
         for place in tables or [place for place in one.pages if place.endswith(".csv")]:
             print(f"{place}\n{one.pages[place](records)!s}\n")

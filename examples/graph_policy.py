@@ -2,7 +2,8 @@
 
     python examples/graph_policy.py MallocGame-Tiny-v0 50
 
-It plays games or steps. Nodes are ops; columns mark the decision. Decisions of episodes whose return beats their round's mean become likelier.
+It plays games or steps. Nodes are ops; columns mark the decision. Decisions of episodes whose return beats their
+round's mean become likelier.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
     python examples/policy_to_row.py --steps 300000
 
-It plays programs that it never saw. Training draws its programs from `MallocGame-Train-v0`. The two games of the zero-shot track of `quick-v1` are of the
-test split: neither their programs nor their chips are among those.
+It plays programs that it never saw. Training draws its programs from `MallocGame-Train-v0`. The two games of the
+zero-shot track of `quick-v1` are of the test split: neither their programs nor their chips are among those.
 """
 
 import argparse

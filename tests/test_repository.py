@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from memplace_env._lib.version import __version__
 from tests.offenders import every
 from tests.source import ROOT
 
@@ -48,6 +49,15 @@ def test_only_a_tag_publishes_and_by_jobs_that_run_no_code_of_ours():
     assert [f"Programming Language :: Python :: {python}" in (ROOT / "setup.cfg").read_text() for python in tried] == [
         True
     ] * 4
+
+
+def test_a_release_compares_its_tag_before_anything_is_installed(tmp_path):
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    (command,) = (line for line in commands(ROOT / ".github" / "workflows" / "release.yml") if "$TAG" in line)
+    for tag, code in ((f"v{__version__}", 0), ("v0.1.0", 1), ("v", 1)):
+        bare = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TAG": tag}
+        assert subprocess.run(["bash", "-c", command], cwd=ROOT, env=bare).returncode == code
 
 
 def test_workflows_run_what_is_here():

@@ -25,7 +25,7 @@ from memplace_env.report.quantities import size
 
 WORK, MOVES_WORK, ORDER_WORK = 5.0, 10.0, 0.2
 """Most work of a proof in one order, see `Exact`, and of the search for tensors that move; share of the work of
-`find_order`. Our choice: less than a minute for all rows on ResNet-50 and BERT."""
+`find_order`. Our choice: a minute or two for all rows on ResNet-50 and BERT."""
 SHARE: Final = 0.1
 """Slices: largest share of the fastest memory that a tensor takes whole."""
 

@@ -79,7 +79,11 @@ def ceil_ratio(amount: Ints, scale: int, rate: int) -> Ints:
     """
     common = gcd(scale, rate)
     scale, rate = scale // common, rate // common
-    if amount.dtype == np.int64 and max(int(amount.max(initial=0)) * scale, rate) < INT64_MAX:
+    if (
+        amount.dtype == np.int64
+        and amount.min(initial=0) >= 0
+        and max(int(amount.max(initial=0)) * scale, rate) < INT64_MAX
+    ):
         ratios = ceil_div(amount * scale, rate)
     else:
         distinct, where = np.unique(amount, return_inverse=True)
