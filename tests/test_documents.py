@@ -90,8 +90,13 @@ def test_the_pages_form_one_chain():
 
 
 def test_the_readme_is_short():
-    """Generated parts are left out, in README as in the pages."""
-    assert words_of(ROOT / "README.md") <= MOST_WORDS
+    """Words have a letter or a digit; those in tables count, too."""
+    assert (
+        len([word for word in (ROOT / "README.md").read_text("utf-8").split() if re.search(r"\w", word)]) <= MOST_WORDS
+    )
+
+
+def test_the_pages_are_short():
     assert sum(map(words_of, PAGES)) <= MOST_WORDS_OF_PAGES
 
 

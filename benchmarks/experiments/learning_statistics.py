@@ -55,12 +55,6 @@ def columns_of(
     return [sorted(found, key=lambda record: int(record["seed"])) for found in by_id.values()]
 
 
-def mean_speedup(records: Iterable[Record], env_id: str, solver: str, **limits: float | None) -> float:
-    """Return a solver's speed-up over the baseline on an instance, the mean of its seeds."""
-    (column,) = columns_of(records, (env_id,), solver, **limits)
-    return float(np.mean([speedup(record) for record in column]))
-
-
 class Shares(NamedTuple):
     """Percentages of the best known gain that one solver reaches, and what that took.
 

@@ -29,18 +29,18 @@ def rows(records: Records = ()) -> list[dict[str, str]]:
         vela.error(one["tiled"] for one, is_new in zip(held_out, new, strict=True) if is_new == n) for n in (0, 1)
     ]
     cells = [
-        *((f"best known plans of {what}: proven", _proven(suite)) for suite, what in proofs.SUITES.items()),
-        ("proofs that SCIP was asked about: confirmed, refuted", f"{said['no']} of {said.total()}, {said['yes']}"),
+        *((f"{what}, proven", _proven(suite)) for suite, what in proofs.SUITES.items()),
+        ("proofs confirmed and refuted by SCIP", f"{said['no']} of {said.total()}, {said['yes']}"),
         (
-            f"shipped models executed in a plan's addresses, of {len(ran)}: right",
+            f"shipped models executed right, of {len(ran)}",
             f"{sum(all(right) for right in ran.values() if right)} of {sum(map(bool, ran.values()))}",
         ),
         ("spoiled files and calls without harm", f"{sound:,} of {cases:,}"),
         *(
-            (f"error beside Arm's Vela, held-out networks, {kind}", f"{mean:.0%}, {worst:.0%} at worst")
-            for kind, (mean, worst) in zip(("operators compared before", "other operators"), errors, strict=True)
+            (f"error beside Vela, held out, {kind}", f"{mean:.0%}, {worst:.0%} at worst")
+            for kind, (mean, worst) in zip(("same operators", "others"), errors, strict=True)
         ),
-        ("the goal, which both miss", f"{vela.UNSEEN['mean']:.0%}, {vela.UNSEEN['worst']:.0%} at worst"),
+        ("goal, missed", f"{vela.UNSEEN['mean']:.0%}, {vela.UNSEEN['worst']:.0%} at worst"),
     ]
     return list(as_rows(["what", "measured"], cells))
 

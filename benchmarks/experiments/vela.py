@@ -33,7 +33,7 @@ from benchmarks.harness import (
     field,
     heads,
     table,
-)  # fmt: skip
+)
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
 from memplace_env.machine.accelerator import Accelerator, load_accelerator

@@ -72,4 +72,8 @@ def test_every_track_has_its_mandatory_rows(suite, track, formulation):
 
 
 def test_the_page_is_short():
-    assert len((ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8").splitlines()) <= 240
+    """Sections for those who submit are left out: they had a page of their own."""
+    parts = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8").split("\n## ")
+    ours = [part for part in parts if not part.startswith(("Submit a row", "What is known", "What is refused"))]
+    assert len(parts) - len(ours) == 3
+    assert sum(len(part.splitlines()) for part in ours) <= 150
