@@ -178,6 +178,11 @@ def suite_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
+def ids_by_suite() -> dict[str, tuple[str, ...]]:
+    """Return the environment ids of each suite by its name."""
+    return {name: tuple(load_suite(name).instances) for name in suite_names()}
+
+
 @lru_cache
 def load_suite(name: str) -> Suite:
     """Return the shipped suite of a name.
