@@ -1,6 +1,6 @@
 """Train Stable-Baselines3's PPO on any id.
 
-    python examples/ppo.py MallocGame-BERT-v0 --steps 500000 --seed 0
+    python examples/ppo.py MallocGame-BERT-v0 --steps 700000 --seed 0
     python examples/ppo.py MemPlaceSteps-BERT-v0 --steps 2500000 --csv curve.csv --tensorboard runs
 
 Rounds are whole episodes and lambda is 1: a critic errs by more than what decisions still differ by, so a smaller
@@ -30,7 +30,7 @@ EPISODES = 256  # the mean return shown is theirs
 class Settings(NamedTuple):
     """Settings that differ between kinds of environments."""
 
-    envs: int = 32
+    envs: int = 64
     episodes: int = 1  # of each environment in a round
     minibatch: int = 512
     epochs: int = 4
@@ -127,7 +127,7 @@ def write_csv(path: str, env_id: str, seed: int, curve: list[Point]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("id", help="id of an environment, see `memplace envs`")
-    parser.add_argument("--steps", type=int, default=300_000)
+    parser.add_argument("--steps", type=int, default=700_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print the learning curve as JSON")
     parser.add_argument("--csv", metavar="FILE", help="write the learning curve as a table")

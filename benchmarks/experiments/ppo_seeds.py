@@ -23,9 +23,8 @@ SEEDS: Final = 10
 README, EXAMPLE = "README.md", "examples/ppo.py"
 RUNS: Final = (
     (README, "MallocGame-BERT-v0", 700_000),
-    (EXAMPLE, "MallocGame-BERT-v0", 500_000),
-    (EXAMPLE, "MallocGame-GPT2-v0", 1_000_000),
-    (EXAMPLE, "MallocGame-MobileNetV3-edge-tpu-v0", 500_000),
+    (EXAMPLE, "MallocGame-GPT2-v0", 1_400_000),
+    (EXAMPLE, "MallocGame-MobileNetV3-edge-tpu-v0", 700_000),
     (EXAMPLE, "MemPlaceSteps-BERT-v0", 2_500_000),
     (EXAMPLE, "MemPlaceSteps-ResNet50-v0", 500_000),
     (EXAMPLE, "MemPlace-ResNet50-v0", 200_000),
