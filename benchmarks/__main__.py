@@ -60,6 +60,7 @@ def main() -> None:
     jobs = 0 if options.recorded else options.jobs
     measured = [(one, one.run(jobs, options.only, options.again)) for one in chosen]
     for one, records in measured:  # pages may also need the records of later ones
+        records = one.recorded() if options.only else records  # a table may compare with other settings
         tables = [place for place in one.pages if "#" in place]
         for place in tables or [place for place in one.pages if place.endswith(".csv")]:
             print(f"{place}\n{one.pages[place](records)!s}\n")
