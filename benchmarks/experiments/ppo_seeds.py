@@ -1,4 +1,4 @@
-"""Plain PPO with ten seeds: README's lines, and examples/ppo.py on games, in steps and in one shot.
+"""Plain PPO with ten seeds: README's lines, and examples/ppo.py on games and in steps.
 
 Programs and steps were written down before the runs: the settings had been found on MallocGame-BERT and
 MemPlaceSteps-BERT, of which README and the page speak.
@@ -25,9 +25,9 @@ RUNS: Final = (
     (README, "MallocGame-BERT-v0", 700_000),
     (EXAMPLE, "MallocGame-GPT2-v0", 1_400_000),
     (EXAMPLE, "MallocGame-MobileNetV3-edge-tpu-v0", 700_000),
+    (README, "MemPlace-ResNet50-v0", 200_000),
     (EXAMPLE, "MemPlaceSteps-BERT-v0", 2_500_000),
     (EXAMPLE, "MemPlaceSteps-ResNet50-v0", 500_000),
-    (EXAMPLE, "MemPlace-ResNet50-v0", 200_000),
 )
 """The settings (whose they are), the environment and the steps of each run."""
 POINTS: Final = 50
@@ -60,15 +60,17 @@ def measure(run: Record) -> Record:
 
 
 def readme_lines(env_id: str, steps: int, seed: int) -> list[ppo.Point]:
-    """Return the curve of the lines in README that train on a game, as printed but for their seed."""
+    """Return the curve of the lines in README that train on an environment, as printed but for their seed."""
+    from sb3_contrib import MaskablePPO
+    from stable_baselines3 import PPO
+
+    others, algorithm = ("venv|model", MaskablePPO) if env_id.startswith("MallocGame") else ("games|player", PPO)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / README).read_text("utf-8"), re.DOTALL)
     (block,) = (block for block in blocks if f'"{env_id}"' in block and f"{steps:_}" in block)
-    code = re.sub(r"(?m)^(venv|model) = .*\n", "", block).replace('"seed": 0', f'"seed": {seed}')
+    code = re.sub(rf"(?m)^({others}) = .*\n", "", block).replace('"seed": 0', f'"seed": {seed}')
     code = code.replace('"verbose": 1', '"verbose": 0')
-    from sb3_contrib import MaskablePPO
-
-    shown, learn = ppo.Curve(), MaskablePPO.learn
-    with patch.object(MaskablePPO, "learn", lambda model, total: learn(model, total, callback=shown)):
+    shown, learn = ppo.Curve(), algorithm.learn
+    with patch.object(algorithm, "learn", lambda model, total: learn(model, total, callback=shown)):
         exec(code, {"gym": gym})
     return shown.curve
 
