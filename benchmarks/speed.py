@@ -159,6 +159,50 @@ def jax_rates(env_id: str, decisions: int = 200) -> dict[str, Any]:
     return rates
 
 
+def peer_rates(decisions: int = 200, count: int = 256) -> dict[str, Any]:
+    """Return steps per processor second of one core, all in this process: random legal play with observations.
+
+    CartPole is Gymnasium's native vector, 2048 that of Jumanji and of Pgx, which must be installed, with finished games
+    begun anew; the others are this package's. Compilation is left out.
+    """
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import jax
+    import jax.numpy as jnp
+    import jumanji
+    import pgx
+    from jumanji.wrappers import VmapAutoResetWrapper
+    from pgx.experimental import auto_reset
+
+    theirs = pgx.make("2048")
+    reset_step = auto_reset(theirs.step, theirs.init)
+    wrapped: Any = VmapAutoResetWrapper(jumanji.make("Game2048-v1"))
+
+    def in_pgx(state: Any, key: Any) -> tuple[Any, Any]:
+        actions = jax.random.categorical(key, jnp.where(state.legal_action_mask, 0.0, -1e9))
+        state = jax.vmap(reset_step)(state, actions, jax.random.split(key, count))
+        return state, state.rewards.sum() + state.observation.sum()
+
+    def in_jumanji(both: Any, key: Any) -> tuple[Any, Any]:
+        actions = jax.random.categorical(key, jnp.where(both[1].observation.action_mask, 0.0, -1e9))
+        both = wrapped.step(both[0], actions)
+        return both, both[1].reward.sum() + both[1].observation.board.sum()
+
+    rates: dict[str, Any] = {"versions": {one.__name__: one.__version__ for one in (jax, jumanji, pgx)}}
+    for name, begin, step in (("Pgx", jax.vmap(theirs.init), in_pgx), ("Jumanji", wrapped.reset, in_jumanji)):
+        begun, played = begin(jax.random.split(jax.random.key(0), count)), jax.jit(partial(jax.lax.scan, step))
+        keys, seconds = jax.random.split(jax.random.key(1), decisions), list[float]()
+        for _ in range(4):  # the first compiles
+            since = time.process_time()
+            jax.block_until_ready(played(begun, keys))
+            seconds.append(time.process_time() - since)
+        rates[f"2048 of {name}"] = round(count * decisions / min(seconds[1:]))
+    rates["CartPole"] = round(steps_rate("CartPole-v1", 500, **CARTPOLE))
+    for env_id in (STEPS, GAME):
+        rates[f"{env_id}, kernels"] = round(steps_rate(env_id, observation="flat", **SAME_STEP))
+        rates[f"{env_id}, JAX"] = jax_rates(env_id)[str(count)]
+    return rates
+
+
 def fork_seconds(workload: str) -> float:
     """Return the seconds of one `fork` of a game in its middle."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
@@ -305,6 +349,7 @@ PROBES: Final[dict[str, Callable[[], Any]]] = {
     "decisions/s of games, many programs": partial(steps_rate, "MallocGame-Train-v0", 500, **SAME_STEP),
     "decisions/s of games, synthetic": partial(steps_rate, "MallocGame-Synthetic-v0", 500, **SAME_STEP),
     **{f"JAX, {env_id}": partial(jax_rates, env_id) for env_id in (STEPS, "MemPlaceSteps-ResNet50-v0", GAME)},
+    "steps/s beside CartPole, Jumanji and Pgx": peer_rates,
     "PPO steps/s, one-shot": partial(ppo_rate, RESNET, 8192, "MlpPolicy", **README_ONE_SHOT),
     "PPO steps/s, one-shot by id": partial(ppo_rate, RESNET, 256, "MultiInputPolicy", n_steps=256),
     "PPO steps/s, game": partial(ppo_rate, GAME, 32768, "MlpPolicy", **README_GAME),
