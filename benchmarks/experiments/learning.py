@@ -42,6 +42,7 @@ PLAYERS: Final = {
     "muzero": "MuZero",
     "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
+    "ppo": "PPO",
 }
 """Solvers of games with seeds, and their names in tables."""
 ENOUGH: Final = 98.0
@@ -55,12 +56,13 @@ def game_runs(records: Records = ()) -> list[Record]:
 
 
 def game_shares(records: Records) -> dict[str, Shares]:
-    """Return the shares of each row of the table."""
+    """Return the shares of each row of the table; a player that has not played all games yet has none."""
+    players = {title: Shares.whole(records, GAMES, solver, seconds=SECONDS) for solver, title in PLAYERS.items()}
     return {
         "greedy player": Shares.of(records, GAMES, "greedy-player"),
         "XLA's better public set": Shares.best(*(Shares.of(records, GAMES, solver) for solver in XLA)),
         "best rule": Shares.of(records, GAMES, BEST_RULE),
-        **{title: Shares.of(records, GAMES, solver, seconds=SECONDS) for solver, title in PLAYERS.items()},
+        **{title: found for title, found in players.items() if found},
         "exact": Shares.of(records, GAMES, EXACT),
     }
 
@@ -86,8 +88,9 @@ def game_figures(records: Records) -> str:
         "proven": ["yes" if exact[env_id]["proven"] else "no" for env_id in GAMES],
         **{f"{title} %": texts(found.of_instances, ".2f") for title, found in shares.items()},
     }
-    for title in PLAYERS.values():
-        found = shares[title]
+    for title, found in shares.items():
+        if title not in PLAYERS.values():
+            continue
         columns[f"{title} least %"] = texts(found.values.min(axis=0), ".2f")
         columns[f"{title} most %"] = texts(found.values.max(axis=0), ".2f")
         columns[f"{title} s"] = texts(found.seconds[0], ".1f")
@@ -225,9 +228,15 @@ def paper_figures(records: Records) -> str:
     return file_of({"game": PAPER} | {f"{title}, {over}": texts(x, ".6f") for title, x in speedups(records).items()})
 
 
-def campaign(name: str, about: str, wanted: Callable[[Records], list[Record]], pages: dict[str, Render]) -> Experiment:
-    """Return an experiment whose records are those of the learning campaign."""
-    return Experiment(name, about, pages, staged(wanted), measure, key=KEY, ledger="learning")
+def campaign(
+    name: str,
+    about: str,
+    wanted: Callable[[Records], list[Record]],
+    pages: dict[str, Render],
+    ledger: str = "learning",
+) -> Experiment:
+    """Return an experiment whose records are those of the learning campaign, or its own."""
+    return Experiment(name, about, pages, staged(wanted), measure, key=KEY, ledger=ledger)
 
 
 EXPERIMENTS = [
@@ -239,6 +248,7 @@ EXPERIMENTS = [
             "docs/how-it-is-solved.md#learning-games": GAME_TABLE,
             "docs/data/learning-games.csv": game_figures,
         },
+        ledger="learning-games",
     ),
     campaign(
         "learning-open",

@@ -79,6 +79,14 @@ class Shares(NamedTuple):
         return cls(table(share), table(lambda record: record["took_s"]), table(lambda record: record["evaluations"]))
 
     @classmethod
+    def whole(cls, records: Iterable[Record], ids: Sequence[str], solver: str, **limits: float | None) -> Shares | None:
+        """Return the shares of the seeds that a solver has run with on every instance; None if there is no such seed."""
+        found = [run for run in records if run["solver"] == solver and limits.items() <= run.items() and "curve" in run]
+        seeds = {run["seed"] for run in found}
+        whole = {seed for seed in seeds if {run["id"] for run in found if run["seed"] == seed} >= set(ids)}
+        return cls.of([run for run in found if run["seed"] in whole], ids, solver, **limits) if whole else None
+
+    @classmethod
     def best(cls, *solvers: Shares) -> Shares:
         """Return the better of some solvers on each instance, for each seed; their times and plans add up."""
         values, seconds, plans = (np.array(arrays) for arrays in zip(*solvers, strict=True))

@@ -25,7 +25,7 @@ SOLVERS: Final = {
 """Solvers, and their names in the table; those with "no" leave out a part."""
 SLOW: Final = ("muzero:no-sampling", "muzero:learned")
 """Solvers whose trees play all games, which takes minutes for the largest budget."""
-LIMITS: Final = {
+LIMITS: Final[dict[str, dict[str, float]]] = {
     "1 game": {"plans": 1},
     **{f"{plans:,} games": {"plans": plans} for plans in (4, 100, 1_000)},
     "10 s": {"seconds": 10.0},
@@ -44,19 +44,12 @@ def runs(records: Records = ()) -> list[Record]:
     return [limited(env_id, BEST_RULE) for env_id in GAMES] + searches
 
 
-def shares_of(records: Records, solver: str, limit: dict[str, float]) -> Shares | None:
-    """Return the shares of the seeds with which a solver has played every game; None if there is no such seed."""
-    limit = {} if solver == BEST_RULE else limit
-    found = [run for run in records if run["solver"] == solver and limit.items() <= run.items() and "curve" in run]
-    whole = {seed for seed in range(SEEDS) if {run["id"] for run in found if run["seed"] == seed} >= set(GAMES)}
-    return Shares.of([run for run in found if run["seed"] in whole], GAMES, solver, **limit) if whole else None
-
-
 def rows(records: Records) -> list[dict[str, str]]:
     """Return a row for each solver: percentages of the best known gain, and the time of the first game."""
     found = []
     for solver, title in SOLVERS.items():
-        shares = {head: shares_of(records, solver, limit) for head, limit in LIMITS.items()}
+        limits = {head: {} if solver == BEST_RULE else limit for head, limit in LIMITS.items()}
+        shares = {head: Shares.whole(records, GAMES, solver, **limit) for head, limit in limits.items()}
         cells = {head: some.cell() if some else "" for head, some in shares.items()}
         one = shares["1 game"]
         found.append({"solver": title} | cells | {"s of one game": f"{one.seconds.mean():.1f}" if one else ""})
