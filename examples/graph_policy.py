@@ -6,7 +6,7 @@ It plays games or steps. Nodes are ops; columns mark the decision. Decisions of 
 round's mean become likelier.
 """
 
-import sys
+import argparse
 
 import gymnasium as gym
 import numpy as np
@@ -39,18 +39,18 @@ class GraphNetwork(torch.nn.Module):
 
 
 def train(env_id, rounds, count=16):
-    """Return the mean return of each round of `count` episodes; all those of a program have the same length."""
+    """Return the mean return of each round: the first episodes of `count` environments, of drawn programs too."""
     envs = gym.make_vec(f"memplace_env:{env_id}", num_envs=count, vectorization_mode="sync", observation="graph")
     network = GraphNetwork(envs.envs[0].unwrapped.graph_columns)
     optimizer, means = torch.optim.Adam(network.parameters(), 3e-3), []
     for _ in range(rounds):
-        (graphs, info), total, chances, ended = envs.reset(), np.zeros(count), [], np.zeros(1)
-        while not ended.all():
+        (graphs, info), total, chances, live = envs.reset(), np.zeros(count), [], np.ones(count)
+        while live.any():
             illegal = torch.as_tensor(info["action_mask"] == 0)
             policy = torch.distributions.Categorical(logits=network(graphs).masked_fill(illegal, -1e9))
-            chances.append(policy.log_prob(actions := policy.sample()))
+            chances.append(policy.log_prob(actions := policy.sample()) * torch.as_tensor(live))
             graphs, rewards, ended, _, info = envs.step(actions.numpy())
-            total += rewards
+            total, live = total + live * rewards, live * ~ended  # an ended environment begins another episode
         optimizer.zero_grad()
         (-sum(chances) * torch.as_tensor((total - total.mean()) / (total.std() + 1e-8))).mean().backward()
         optimizer.step()
@@ -59,5 +59,11 @@ def train(env_id, rounds, count=16):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("id", help="id of a game or of steps")
+    parser.add_argument("rounds", type=int)
+    options = parser.parse_args()
+    if not options.id.startswith(("MallocGame-", "MemPlaceSteps-")):
+        parser.error(f"{options.id} is neither a game nor steps; pass an id such as MallocGame-Tiny-v0")
     torch.manual_seed(0), torch.set_num_threads(1)
-    print(*train(sys.argv[1], int(sys.argv[2])), sep="\n")
+    print(*train(options.id, options.rounds), sep="\n")

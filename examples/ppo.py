@@ -10,6 +10,7 @@ lambda, or a round that ends within episodes, lets returns fall again. Steps and
 import argparse
 import csv
 import json
+import sys
 import time
 from collections import deque
 from typing import NamedTuple
@@ -93,11 +94,19 @@ class Recipe(Curve):
         self.model.ent_coef = self.entropy * (1 - self.num_timesteps / self.locals["total_timesteps"])
 
 
+def settings_of(env_id: str) -> tuple[str, Settings]:
+    """Return the kind of an environment and its settings."""
+    kind = env_id.removeprefix("memplace_env:").split("-")[0]
+    if kind not in SETTINGS:
+        raise SystemExit(f"{env_id!r} is no id of {', '.join(SETTINGS)}; pass one such as MallocGame-BERT-v0.")
+    return kind, SETTINGS[kind]
+
+
 def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0, tensorboard: str | None = None) -> list[Point]:
     """Train for so many steps, rounded up to whole rounds, and return the learning curve."""
     torch.set_num_threads(1)
-    kind = env_id.split("-")[0]
-    chosen, options = SETTINGS[kind], {"skip_forced": True} if kind == "MallocGame" else {}
+    kind, chosen = settings_of(env_id)
+    options = {"skip_forced": True} if kind == "MallocGame" else {}
     envs = gym.make_vec(env_id, num_envs=chosen.envs, observation="flat", **options)
     model = (PPO if kind == "MemPlace" else MaskablePPO)(
         "MlpPolicy", VecMonitor(SB3VecEnv(envs, seed)), n_steps=chosen.episodes * envs.unwrapped.n_steps,
@@ -105,7 +114,10 @@ def train(env_id: str, steps: int, seed: int = 0, verbose: int = 0, tensorboard:
         learning_rate=lambda left: chosen.rate * left, seed=seed, device="cpu", tensorboard_log=tensorboard,
     )  # fmt: skip
     recipe = Recipe(chosen.entropy, verbose)
-    model.learn(steps, recipe)
+    try:
+        model.learn(steps, recipe)
+    except KeyboardInterrupt:
+        print(f"Stopped after {model.num_timesteps:,} steps.", file=sys.stderr)
     return recipe.curve
 
 
@@ -133,7 +145,11 @@ def main() -> None:
     parser.add_argument("--csv", metavar="FILE", help="write the learning curve as a table")
     parser.add_argument("--tensorboard", metavar="DIR", help="write events for TensorBoard, which must be installed")
     options = parser.parse_args()
+    if options.steps < 1:
+        parser.error("--steps must be at least 1")
     curve = train(options.id, options.steps, options.seed, not options.json, options.tensorboard)
+    if not curve:
+        raise SystemExit("There was no whole round.")
     if options.csv:
         write_csv(options.csv, options.id, options.seed, curve)
     peak, fall = peak_and_fall(curve)

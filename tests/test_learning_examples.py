@@ -47,6 +47,7 @@ def test_a_graph_network_learns_a_game():
     graph_policy.torch.manual_seed(0)
     means = graph_policy.train("MallocGame-Tiny-v0", 12)
     assert max(means[-2:]) > 3 * means[0]
+    assert len(graph_policy.train("MallocGame-Synthetic-v0", 1, count=3)) == 1
 
 
 def test_a_policy_trained_on_many_programs_plays_others(tmp_path):
@@ -96,6 +97,12 @@ def test_the_command_line_prints_the_curve(tmp_path):
     assert head == "id,algorithm,seed,step,seconds,return"
     assert [row.split(",")[3] for row in rows] == [str(point["steps"]) for point in printed["curve"]]
     assert list(tmp_path.glob("*/events.out.*"))
+
+
+def test_ids_of_other_kinds_are_refused_and_prefixes_are_not():
+    assert ppo.settings_of("memplace_env:MallocGame-Tiny-v0") == ppo.settings_of("MallocGame-BERT-v0")
+    with pytest.raises(SystemExit, match="pass one such as MallocGame-BERT-v0"):
+        ppo.settings_of("BERT")
 
 
 def test_tree_search_is_better_than_xlas_solver():

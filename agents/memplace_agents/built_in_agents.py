@@ -43,6 +43,7 @@ class AgentSpec:
         summary: one line for lists of agents.
         needs: modules that it imports beyond the dependencies of memplace itself.
         learns: True if it trains a policy while it searches, and takes `policy=` and `out=`.
+        prior: True if it does not learn a policy but takes one of other programs as `policy=`.
         multi_env: True if it trains one policy on several environments at once, by `train(envs, ...)`.
         samples_programs: True if it also trains on environments that draw their programs.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
@@ -57,6 +58,7 @@ class AgentSpec:
     summary: str
     needs: tuple[str, ...] = ()
     learns: bool = False
+    prior: bool = False
     multi_env: bool = False
     samples_programs: bool = False
     resumes: bool = False
@@ -231,6 +233,7 @@ BUILT_IN = (
         "memplace_agents.cross_entropy:CrossEntropy",
         BOTH,
         "samples whole plans from a table that learns from each round's best",
+        prior=True,
     ),
     AgentSpec(
         "plan-gradient",

@@ -30,15 +30,20 @@ class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
 
     Args:
         settings: every constant; None for those of the formulation.
-        policy: a `FlatPolicy` of `PlanGradient` from other programs, or a file of one; its log-probabilities
-            are added to the first logits. It needs PyTorch; one that does not fit is an `AgentError` of `solve`.
+        policy: a `FlatPolicy` of `PlanGradient` from other programs, a file of one, or "shipped" for the one that comes
+            with the package (one-shot, three levels); its log-probabilities are added to the first logits. It needs
+            PyTorch; one that does not fit is an `AgentError` of `solve`.
 
     Raises:
-        AgentError: if a setting is out of range.
+        AgentError: if a setting is out of range, or the policy cannot be read.
     """
 
     def __init__(self, settings: DistributionSettings | None = None, *, policy: Any = None) -> None:
         self.settings, self.policy = settings, policy
+        if policy is not None:
+            from memplace_agents.learning.entry_features import read_prior
+
+            self.policy = read_prior(policy)
 
     def run(self, evaluator: OneShotEvaluator | GameEvaluator, seed: int) -> None:
         """Sample rounds of plans and learn from them until the budget is spent."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import EpisodeEvaluator, OneShotEvaluator
 from memplace_env._lib.errors import AgentError
+from memplace_env._lib.foreign import described
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.placement_env import each_array
 from memplace_env.envs.registration import Formulation
@@ -56,6 +57,9 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
         if played not in known or observation not in ("flat", "dict", "graph"):
             forms = f"{', '.join(known)} and sees flat, dict or graph, not {played!r} and {observation!r}"
             raise AgentError(f"A policy plays one of {forms}.")
+        for name, given in {"act": act, "seed": seed}.items():
+            if not callable(given) and (name == "act" or given is not None):
+                raise AgentError(f"{name} must be a function, not {described(given)}.")
         self.formulations = (Formulation(played),)
         self.act, self.observation, self.seed = act, observation, seed
         self.budgeted, self.deterministic = seed is not None, seed is None
@@ -69,6 +73,12 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
         while self.seed is not None and evaluator.remaining > 0:
             play(min(BATCH, evaluator.remaining))
 
+    def _actions(self, observations: Any, masks: NDArray[np.bool_]) -> NDArray[Any]:
+        try:
+            return np.asarray(self.act(observations, masks))
+        except ValueError as error:
+            raise AgentError(f"act must return an array of actions; of predict's pair take [0] ({error}).") from error
+
     def _assigning(self, evaluator: OneShotEvaluator) -> Callable[[int], None]:
         env = OneShotEnv(evaluator.env.task, observation=self.observation)
         seen: Any = env.reset()[0]
@@ -76,7 +86,7 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
         def assign(count: int) -> None:
             masks = np.repeat(env.problem.mask[None], count, axis=0)
             rows = [seen] * count if env.graph else each_array(lambda one: np.repeat(one[None], count, axis=0), seen)
-            evaluator(env.problem.check(np.asarray(self.act(rows, masks)), (count,)))
+            evaluator(env.problem.check(self._actions(rows, masks), (count,)))
 
         return assign
 
@@ -94,7 +104,7 @@ class PolicyAgent(Agent[OneShotEvaluator | EpisodeEvaluator]):
                     return  # time is up
                 graphs = [env.graph_of(env.problem, state) for state in batch.states] if env.graph else None
                 masks = batch.legal() | batch.done()[:, None]
-                actions = np.asarray(self.act(graphs or env.form_of(seen), masks))
+                actions = self._actions(graphs or env.form_of(seen), masks)
                 batch.step(env.checked_actions(actions, (count,)), seen, **skipping)
             evaluator.offer_states(batch.stacked(np.arange(count)))
 

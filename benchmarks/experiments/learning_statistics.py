@@ -80,7 +80,7 @@ class Shares(NamedTuple):
 
     @classmethod
     def whole(cls, records: Iterable[Record], ids: Sequence[str], solver: str, **limits: float | None) -> Shares | None:
-        """Return the shares of the seeds that a solver has run with on every instance; None if there is no such seed."""
+        """Return the shares of the seeds that a solver has run with on all instances; None if there is no such seed."""
         found = [run for run in records if run["solver"] == solver and limits.items() <= run.items() and "curve" in run]
         seeds = {run["seed"] for run in found}
         whole = {seed for seed in seeds if {run["id"] for run in found if run["seed"] == seed} >= set(ids)}

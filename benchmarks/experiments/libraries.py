@@ -159,12 +159,12 @@ def by_library(records: Records) -> list[Runs]:
     return [Runs(library, [r for r in done if r["library"] == library.name]) for library in LIBRARIES]
 
 
-def mean(key: str, form: str = ".2f", scale: float = 1.0, unit: str = "") -> Callable[[Runs], str]:
-    """Return a cell: a mean over seeds, a dash without runs."""
+def over(key: str, of: Callable[[list[float]], float] = statistics.mean, scale: float = 1.0) -> Callable[[Runs], str]:
+    """Return a cell: a statistic of the seeds, a dash without runs."""
 
     def cell(runs: Runs) -> str:
         found = [record[key] for record in runs.trained]
-        return f"{statistics.mean(found) * scale:{form}}{unit}" if found else "–"
+        return f"{of(found) * scale:.2f}" if found else "–"
 
     return cell
 
@@ -186,9 +186,11 @@ EXPERIMENTS = [
                     "`pip install`": lambda runs: f"`{' '.join(runs.library.requirements)}`",
                     "lines": lambda runs: code_lines(runs.library.source),
                     "seeds": lambda runs: len(runs.trained),
-                    "steps/s": mean("rate", ".1f", 1e-3, " k"),
-                    "last 256 games": mean("last"),
-                    "deepest fall": mean("fall"),
+                    "1,000 steps/s": over("rate", scale=1e-3),
+                    "peak": over("peak"),
+                    "last 256 games": over("last"),
+                    "lowest": over("last", min),
+                    "deepest fall": over("fall", max),
                 },
                 by_library,
             )

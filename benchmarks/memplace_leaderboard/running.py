@@ -57,6 +57,11 @@ def describe(
     about = judge().describe(agent, options)
     played = (kind for kind in FORMULATIONS if kind in about["formulations"])
     formulations = tuple(kind for kind in played if suite.played(track, (kind,)))
+    if not formulations:
+        raise LeaderboardError(
+            f"{agent} plays {', '.join(about['formulations'])}, of which {suite.name}, {track.name} has nothing; "
+            f"suites have {' and '.join(FORMULATIONS)}."
+        )
     # A seed is that of the noise too, so that an agent that measures under noise is not deterministic.
     measures = track.is_black_box and not fields.get("nominal", False)
     deterministic = bool(fields.pop("deterministic", False)) or (about["deterministic"] and not measures)

@@ -56,7 +56,7 @@ def choose_agent(
     Args:
         formulation: the formulation to play.
         name: None for the formulation's default agent.
-        learner_flags: given flags that only learning agents take.
+        learner_flags: given flags that only learning agents take, but for the policy, which may be a prior.
         tie_break: value of --tie-break, None if it was not given.
         machine: value of --machine, None if it was not given.
 
@@ -73,9 +73,15 @@ def choose_agent(
     check_plays(spec, formulation)
     if spec.missing_packages:
         raise AgentError(spec.missing_packages)
-    if learner_flags and not spec.learns:
-        learners = ", ".join(other.name for other in known_agents(formulation).values() if other.learns)
-        raise AgentError(f"{spec.name} does not learn, so it takes no {learner_flags[0]}; these do: {learners}.")
+    for flag in learner_flags:
+        takers = [
+            other
+            for other in known_agents(formulation).values()
+            if other.learns or (flag == "--policy" and other.prior)
+        ]
+        if not (spec.learns or spec in takers):
+            names = ", ".join(other.name for other in takers)
+            raise AgentError(f"{spec.name} does not learn, so it takes no {flag}; these do: {names}.")
     if tie_break is not None and not spec.breaks_ties:
         others = ", ".join(other.name for other in known_agents(formulation).values() if other.breaks_ties)
         raise AgentError(f"{spec.name} breaks no ties, so it takes no --tie-break; these do: {others}.")

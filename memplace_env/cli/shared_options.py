@@ -111,7 +111,10 @@ def _shown(own: inspect.Parameter, parameter: str, options: Mapping[str, Any]) -
 _OPTIONS = {
     "policy": Annotated[
         Path | None,
-        typer.Option("--policy", help="Learned policy to start from, a file of 'memplace train'."),
+        typer.Option(
+            "--policy",
+            help="Learned policy to start from, a file of 'memplace train'; for cross-entropy a prior, or shipped.",
+        ),
     ],
     "config": Annotated[
         str | None, typer.Option("--config", metavar="NAME", help="Named settings, such as paper for egrl.")

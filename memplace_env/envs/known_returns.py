@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike
 
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.hints import nearest
@@ -55,17 +57,24 @@ def best_known(env_id: str) -> BestKnown:
     return BestKnown(of_best, of_reachable, of_rule, row.random_return or 0.0, *seconds, proven)
 
 
-def normalised_score(env_id: str, episode_return: float) -> float:
-    """Return the score of a return of the environment's default reward: the share of the best known gain.
+def normalised_score(env_id: str, episode_return: ArrayLike) -> Any:
+    """Return the score of returns of the environment's default reward, float or float64[...]: shares of the best gain.
 
     1 is the best known plan, more a faster one; 0 is what returns are relative to, native's plan, in games everything
-    in the backing memory; below 0 are slower ones.
+    in the backing memory; below 0 are slower ones. For ids that draw programs 1 is the best cheap plan of each, or the
+    planted optimum, as for the Tiny ids.
 
     Raises:
-        EnvError: as `best_known`.
+        EnvError: if the id is not of this package, or nothing is known of it.
     """
-    nothing = formulation_of_id(env_id).return_of(1, 1)
-    return (episode_return - nothing) / (best_known(env_id).best_return - nothing)
+    nothing, spec = formulation_of_id(env_id).return_of(1, 1), gym.registry.get(known_id(env_id))
+    if spec and "programs" in spec.kwargs:
+        nothing, best = 0.0, 100.0
+    elif spec and known_id(env_id) not in known_results() and "optimal_return" in (info := gym.make(spec).reset()[1]):
+        best = info["optimal_return"]
+    else:
+        best = best_known(env_id).best_return
+    return (np.asarray(episode_return, float)[()] - nothing) / (best - nothing)
 
 
 def best_plan(env_id: str) -> MemoryPlan | None:
@@ -92,6 +101,6 @@ def _row(env_id: str) -> tuple[Known, int]:
         hint = f"; did you mean {close!r}?" if close else "."
         raise EnvError(
             f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator, but for "
-            f"the Tiny ones, whose infos have the optimum{hint}"
+            f"the Tiny ones, whose infos have the optimum and of which normalised_score knows it, too{hint}"
         )
     return row, row.baseline_ps

@@ -106,6 +106,10 @@ class PlacementEnv(gym.Env[Observed, Action], Generic[Action]):
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the legal actions in the form that sb3-contrib expects."""
 
+    def sample_mask(self) -> Any:
+        """Return the same as int8, in the form that `action_space.sample` takes."""
+        return self.action_masks().astype(np.int8)
+
     def complete(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return an info with what each has in an episode, and the mask where the observation has none."""
         masks = {"action_mask": self.action_masks().astype(np.int8)} if self.graph else {}

@@ -178,15 +178,15 @@ def register_envs() -> None:
 
 
 def _threshold(formulation: Formulation, env_id: str) -> float | None:
-    """Return the return from which an environment counts as solved; None where no episode beats the rules' plans.
+    """Return the return from which an environment counts as solved; None with simulators, where no plan is known.
 
-    That is so with simulators, of which no plan is known.
+    Where no episode was recorded that is faster than the rules' plans, it is the best rule's.
     """
     known = known_results().get(known_id(env_id))
-    if known is None or known.baseline_ps is None or known.reachable_ps is None:
+    if known is None or known.baseline_ps is None:
         return None
     nothing = formulation.return_of(1, 1)
-    most = formulation.return_of(known.reachable_ps, known.baseline_ps)
+    most = formulation.return_of(known.reachable_ps or known.cheap_ps, known.baseline_ps)
     rule = formulation.return_of(known.cheap_ps, known.baseline_ps)
     return float(f"{max(nothing + THRESHOLD * (most - nothing), (rule + most) / 2):.9g}")
 

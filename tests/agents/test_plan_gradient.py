@@ -158,3 +158,14 @@ def test_a_policy_is_a_prior_of_the_cross_entropy_method(tmp_path, monkeypatch):
     assert (np.exp(prior).max(1) >= 1 / prior.shape[1]).all()
     with pytest.raises(AgentError, match="trained in this formulation"):
         CrossEntropy(policy=policy).solve(env_of("game"), budget=60)
+    with pytest.raises(AgentError, match="policy is a FlatPolicy of plan-gradient"):
+        CrossEntropy(policy=3)
+
+
+def test_the_shipped_prior_helps_where_plans_are_few():
+    """On NeRF, which it has not seen, and where rules are far from the optimum."""
+    plain, helped = (
+        [CrossEntropy(policy=policy).solve("MemPlace-NeRF-v0", budget=100, seed=seed).speedup for seed in range(3)]
+        for policy in (None, "shipped")
+    )
+    assert sum(helped) > sum(plain)

@@ -94,3 +94,8 @@ def test_what_cannot_be_played_is_refused():
         Trained(last_legal).solve(IDS[1])
     with pytest.raises(ActionError, match="An action is"):
         PolicyAgent(lambda seen, masks: masks, "game").solve(IDS[2])
+    with pytest.raises(AgentError, match=r"of predict's pair take \[0\]"):
+        PolicyAgent(lambda seen, masks: (last_legal(seen, masks), None), "game").solve(IDS[2])
+    for act, seed in ((3, None), (last_legal, 0)):
+        with pytest.raises(AgentError, match="must be a function"):
+            PolicyAgent(act, "game", seed=seed)

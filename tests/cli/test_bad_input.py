@@ -98,8 +98,10 @@ CASES = {
     "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
     "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
     "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
+    "settings for a prior": (["solve", MODEL, "--agent", "cross-entropy", "--set", "hidden=8"], "takes no --set"),
+    "missing prior": (["solve", MODEL, "--agent", "cross-entropy", "--policy", "none.pt"], "none.pt"),
     "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
-    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "these do: egrl"),
+    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "these do: egrl, cross-entropy"),
     "missing policy": (["solve", MODEL, "--agent", "egrl", "--policy", "none.pt"], "none.pt"),
     "policy is no policy": (["solve", MODEL, "--agent", "egrl", "--policy", __file__], "test_bad_input.py"),
 }

@@ -26,3 +26,15 @@ def test_one_shot_masks_serve_the_sampler():
     for _ in range(50):
         action = env.action_space.sample(mask=mask)
         assert all(one[level] for one, level in zip(mask, action, strict=True))
+
+
+@pytest.mark.parametrize("env_id", ["MallocGame-Tiny-v0", "MemPlaceSteps-Tiny-v0"])
+def test_masks_of_sequential_environments_serve_the_sampler(env_id):
+    for env, draws in ((gym.make(env_id), 50), (gym.make_vec(env_id, num_envs=3), 50)):
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        legal = env.unwrapped.action_masks().reshape(-1, 3)
+        assert not legal.all()
+        for _ in range(draws):
+            actions = np.atleast_1d(env.action_space.sample(mask=env.unwrapped.sample_mask()))
+            assert legal[np.arange(len(actions)), actions].all()

@@ -46,6 +46,17 @@ def test_descriptions_that_are_none(folder, text, said):
     refused(folder, META, said)
 
 
+def test_an_agent_that_no_instance_poses_is_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "stepper.py").write_text(
+        "from memplace_agents import PolicyAgent\n\n"
+        "class Best(PolicyAgent):\n    name, formulations = 'best', ('steps',)\n\n"
+        "    def __init__(self):\n        super().__init__(lambda seen, masks: masks.argmax(1))\n"
+    )
+    with pytest.raises(LeaderboardError, match=r"plays steps, of which .* has nothing; suites have one-shot and game"):
+        running.describe(SUITE, SUITE.track("search"), "stepper:Best", {}, ["10"])
+
+
 @pytest.mark.parametrize("fields", [{"link": "x"}, {"authors": ("a\nb",)}, {"licence": "x" * 99}, {"name": "a|b"}])
 def test_texts_that_verify_refuses_are_refused_before_hours_are_spent(fields):
     with pytest.raises(LeaderboardError, match=f"{next(iter(fields))} must be"):

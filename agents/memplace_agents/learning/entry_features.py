@@ -24,6 +24,9 @@ from memplace_env.envs.one_shot.observation import node_features
 
 MOST_NATS = 3.0
 """Most by which a prior makes a level less likely; our choice."""
+SHIPPED, _SHIPPED_FILE = "shipped", Path(__file__).with_name("one-shot-prior.pt")
+"""Name of the policy that comes with the package, for one-shot problems of chips with three levels, and its file; the
+experiment `prior` trained it, see there."""
 
 
 def entry_decisions(program: FactoredProgram) -> EntryDecisions:
@@ -47,16 +50,26 @@ def check_fits(policy: FlatPolicy, decisions: EntryDecisions) -> None:
         )
 
 
-@torch.no_grad()
-def prior_of(policy: FlatPolicy | str | Path, program: FactoredProgram) -> NDArray[np.float64]:
-    """Return float64[M, L], log-probabilities of a program's decisions by a policy or a file of one, -3 at least.
+def read_prior(policy: FlatPolicy | str | Path) -> FlatPolicy:
+    """Return a policy, that of a file, or the one that is `SHIPPED`.
 
     Raises:
-        AgentError: if the policy cannot be read, does not fit, or computes no numbers.
+        AgentError: if it is none or cannot be read.
     """
-    policy = load_policy(Path(policy), FlatPolicy) if isinstance(policy, str | Path) else policy
+    if isinstance(policy, str | Path):
+        return load_policy(_SHIPPED_FILE if str(policy) == SHIPPED else Path(policy), FlatPolicy)
     if not isinstance(policy, FlatPolicy):
         raise AgentError(f"policy is a FlatPolicy of plan-gradient, or a file of one, not {described(policy)}.")
+    return policy
+
+
+@torch.no_grad()
+def prior_of(policy: FlatPolicy, program: FactoredProgram) -> NDArray[np.float64]:
+    """Return float64[M, L], log-probabilities of a program's decisions by a policy, -3 at least.
+
+    Raises:
+        AgentError: if the policy does not fit, or computes no numbers.
+    """
     decisions = entry_decisions(program)
     check_fits(policy, decisions)
     log_policy = masked_log_softmax(policy(decisions.features), decisions.legal)

@@ -83,6 +83,10 @@ class SequentialVectorEnv(PlacementVectorEnv[Env]):
         """Return bool[B, 3], the legal actions of every episode."""
         return self.batch.legal()
 
+    def sample_mask(self) -> tuple[NDArray[np.int8], ...]:
+        """Return the same as int8[3] for each episode, in the form that `action_space.sample` takes."""
+        return tuple(self.action_masks().astype(np.int8))
+
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         checked = self.env.checked_actions(actions, (self.num_envs,))
         seen = self.batch.empty(self.num_envs) if self._reused is None else self._reused

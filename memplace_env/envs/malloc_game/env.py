@@ -86,7 +86,8 @@ class MallocGameEnv(SequentialEnv[MallocGameProblem, GameBatch]):
 
     `"gain"`, with `programs`: 100 is the gain of the program's best cheap plan. Cheap plans are those of XLA's solver
     with its public options and of the greedy player; of programs outside the list the greedy player's alone; of
-    synthetic ones the planted optimum is 100. A gain below 1 % of the latency counts as 1 %, which limits rewards.
+    synthetic ones the planted optimum is 100. A gain below 1 % of the latency counts as 1 %, which limits good rewards;
+    bad ones have no limit.
 
     With a `simulator` the estimate still comes from the cost arrays. The last decision adds the difference to the
     simulator's latency, so the return is that of the simulator.

@@ -86,7 +86,7 @@ class StepsEnv(SequentialEnv[StepsProblem, StepsBatch]):
     - `"gain"`, with `programs`: the same in percent of what the best cheap plan of the program saves: 100 is as good as
       that plan. Cheap plans are those of native, all-fastest and ten runs of density-greedy, of programs outside the
       list its first run alone; of synthetic programs the planted optimum is 100. A saving below 1 % of the latency
-      counts as 1 %, so that no reward grows beyond all bounds.
+      counts as 1 %, so that no reward grows beyond all bounds; bad ones have no limit.
 
     The last step pays it, all others 0. With `dense=True` each step pays the change of the estimate, and the last one
     the rest of the return. The estimate is the cost arrays' with undecided entries in the backing memory.
