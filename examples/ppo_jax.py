@@ -3,7 +3,7 @@
     python examples/ppo_jax.py MemPlaceSteps-BERT-v0 --rounds 75 --csv curve.csv
     python examples/ppo_jax.py MemPlaceSteps-ResNet50-v0 MemPlaceSteps-ViT-v0 --seeds 4 --json
     python examples/ppo_jax.py MallocGame-BERT-v0 --rounds 40
-    python examples/ppo_jax.py MemPlaceSteps-Train-v0 --rounds 20
+    python examples/ppo_jax.py MemPlaceSteps-Train-v0 --rounds 8
 
 Settings are those of examples/ppo.py: rounds are whole episodes, and lambda is 1. With several ids, or one that draws
 from a split, one policy plays all programs, and advantages are scaled program by program. Programs of a split lie in
