@@ -143,7 +143,7 @@ def test_the_learning_lines_of_the_readme_learn():
 @pytest.mark.slow
 @pytest.mark.parametrize("drawn", [False, True])
 def test_ppo_in_jax_learns_over_seeds_and_programs(drawn, monkeypatch):
-    """As ids of their own, and as a split in three classes; programs are in another order than by size."""
+    """Play ids of their own, and a split in three classes; programs are in another order than by size."""
     pytest.importorskip("jax")
     from examples import ppo_jax
 
