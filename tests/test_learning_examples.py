@@ -148,12 +148,29 @@ def test_the_learning_lines_of_the_readme_learn():
 
 
 @pytest.mark.slow
-def test_ppo_in_jax_learns_over_seeds_and_programs():
+@pytest.mark.parametrize("drawn", [False, True])
+def test_ppo_in_jax_learns_over_seeds_and_programs(drawn, monkeypatch):
+    """Play ids of their own, and a split in three classes; programs are in another order than by size."""
     pytest.importorskip("jax")
     from examples import ppo_jax
 
-    ids = ["MemPlaceSteps-ResNet50-v0", "MemPlaceSteps-Tiny-v0"]  # in another order than by size
-    means, speedups = ppo_jax.train(ids, rounds=5, seeds=2)
-    assert means.shape == (5, 2, 2)
-    assert (means[-1] > means[0]).all()
-    assert all(speedup > mean for speedup, mean in zip(speedups, means[-1].mean(0), strict=True))
+    ids = [f"memplace_env:MemPlaceSteps-{name}-v0" for name in ("ResNet50", "Tiny", *["NeRF"] * drawn)]
+    problems = [gym.make(env_id).unwrapped.problem for env_id in ids]
+    monkeypatch.setattr(ppo_jax, "split_problems", lambda *_: problems)
+    ids = ["MemPlaceSteps-Train-v0"] if drawn else ids
+    curve, best = ppo_jax.train(ids, rounds=5, seeds=2)
+    assert [means.shape for _, _, means in curve] == [(2, len(ids))] * 5
+    assert curve[0][1] == sum(problem.num_decisions for problem in problems) * (128 if drawn else 64)
+    assert (curve[-1][2] > curve[0][2]).all()
+    assert (np.array(best) > curve[-1][2].mean(0)).all()
+
+
+def test_ppo_in_jax_refuses_what_it_does_not_play(monkeypatch, capsys):
+    pytest.importorskip("jax")
+    from examples import ppo_jax
+
+    for ids in ["MemPlace-Tiny-v0", "MallocGame-Synthetic-v0", "MemPlaceSteps-Tiny-v0 MallocGame-Tiny-v0"]:
+        monkeypatch.setattr(sys, "argv", ["ppo_jax.py", *ids.split()])
+        with pytest.raises(SystemExit):
+            ppo_jax.main()
+        assert "ids of" in capsys.readouterr().err.splitlines()[-1]

@@ -11,11 +11,13 @@ import numpy as np
 from jax.tree_util import tree_map_with_path
 
 from memplace_env._lib.errors import EnvError
+from memplace_env._lib.foreign import described
+from memplace_env.envs.arguments import checked_choice, is_integer
 from memplace_env.envs.malloc_game.env import drawn_game
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.many.draws import SplitDraws
 from memplace_env.envs.registration import Formulation
-from memplace_env.envs.splits import Split
+from memplace_env.envs.splits import SPLITS, Split
 from memplace_env.envs.steps.env import drawn_steps
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.machine.costs import Costs
@@ -30,6 +32,17 @@ LONGEST: Final = 2**30
 """Units in the longest time that an episode can add up to; half of what 32 bits hold, as rounding adds to it."""
 _FILL: Final = {"free": MOST, "usable": MOST, "segment_last": -1, "entry_op": MOST}
 """Numbers that pad tables to one size, by field; 0 for other fields."""
+
+
+def check_problem(problem: Any, wanted: type[Any], env_id: str) -> None:
+    """Refuse what is no problem of this kind, with an id that has one.
+
+    Raises:
+        EnvError: if it is none.
+    """
+    if not isinstance(problem, wanted):
+        how = f"gym.make({env_id!r}).unwrapped.problem"
+        raise EnvError(f"A {wanted.__name__} is wanted, such as {how}, not {described(problem)}.")
 
 
 def in_units(times_ps: Ints, unit: float) -> Ints:
@@ -76,7 +89,15 @@ def stacked(params: Sequence[Params], classes: int = 1) -> list[tuple[Ints, Para
 
     Returns:
         For each class int64[n], the indices of its programs, and their tables with a first axis of length n.
+
+    Raises:
+        EnvError: for no programs, steps and games together, two types of times, or a number of classes below 1.
     """
+    kinds = {(type(one), *(getattr(leaf, "dtype", None) for leaf in jax.tree.leaves(one))) for one in params}
+    if len(kinds) != 1 or not hasattr(params[0], "tables"):
+        raise EnvError("Pass a list of what steps_params returns, or of game_params, all with the same type of times.")
+    if not is_integer(classes) or classes < 1:
+        raise EnvError(f"classes is an integer of at least 1, not {described(classes)}.")
 
     def joined(path: Any, *leaves: Any) -> Any:
         shape = np.max([leaf.shape for leaf in leaves], axis=0).astype(int)
@@ -95,9 +116,17 @@ def split_problems(formulation: str, split: str) -> list[Any]:
     """Return the `StepsProblem`s or `MallocGameProblem`s of all settings that a split draws from, made once a process.
 
     They are loaded as by the environments' `preload`, which takes seconds, longer the first time.
+
+    Args:
+        formulation: "steps" or "game".
+        split: "train", "validation" or "test".
+
+    Raises:
+        EnvError: for another formulation or split.
     """
-    draws, drawn = SplitDraws(Formulation(formulation), Split(split)), {Formulation.GAME: drawn_game}
-    of_setting: Any = drawn.get(Formulation(formulation), lambda setting: drawn_steps(setting, "density"))
+    game = checked_choice("formulation", formulation, (Formulation.STEPS, Formulation.GAME)) == Formulation.GAME
+    draws = SplitDraws(Formulation(formulation), Split(checked_choice("split", split, SPLITS)))
+    of_setting: Any = drawn_game if game else lambda setting: drawn_steps(setting, "density")
     return [of_setting(setting).problem for setting in draws.settings]
 
 
@@ -112,10 +141,15 @@ def replayed(problem: StepsProblem | MallocGameProblem, actions: Any) -> Ints:
         actions: the field `actions` of states; longer ones of padded programs are cut.
 
     Raises:
-        EnvError: if an episode is not finished.
+        EnvError: if an episode is not finished, or these are no actions.
     """
-    decided = np.asarray(actions, dtype=np.int64)[:, : problem.num_decisions]
-    if decided.shape[1] < problem.num_decisions or (decided < 0).any():
+    decided, count = np.asarray(actions), problem.num_decisions
+    if decided.ndim != 2 or decided.dtype.kind not in "iu":
+        raise EnvError(f"Actions of episodes are integers of shape (episodes, {count}), not {described(decided)}.")
+    if (decided > 2).any():
+        raise EnvError(f"Actions are 0, 1 or 2, not {decided.max()}; pass the field actions of states.")
+    decided = decided[:, :count].astype(np.int64)
+    if decided.shape[1] < count or (decided < 0).any():
         raise EnvError("Only finished episodes have a plan; play the others to their end.")
     states = problem.new_states(len(decided))
     for of_all in decided.T:

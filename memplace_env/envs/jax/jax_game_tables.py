@@ -8,7 +8,9 @@ import numpy as np
 from jax import Array
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.jax.jax_arrays import MOST, on_device, rounded_costs
+from memplace_env._lib.foreign import described
+from memplace_env.envs.arguments import is_integer
+from memplace_env.envs.jax.jax_arrays import MOST, check_problem, on_device, rounded_costs
 from memplace_env.envs.malloc_game.observation import AHEAD
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import GIVERS, LASTING, PASSING, Tables
@@ -134,13 +136,16 @@ def game_params(problem: MallocGameProblem, *, slots: int = 64, picoseconds: boo
 
     Args:
         problem: the game; no black box judges it, and its results share no place.
-        slots: blocks that states remember. Where they do not suffice, states say `inexact`: take more.
+        slots: blocks that states remember, 1..32767. Where they do not suffice, states say `inexact`: take more.
         picoseconds: whether times are int64 in picoseconds, with `jax_enable_x64` only.
 
     Raises:
-        EnvError: if a black box judges, results share places, an op has no uses, the fast level has 1 GiB or more, or
-            picoseconds have no 64 bits.
+        EnvError: for no `MallocGameProblem`, another number of slots, if a black box judges, results share places, an
+            op has no uses, the fast level has 1 GiB or more, or picoseconds have no 64 bits.
     """
+    check_problem(problem, MallocGameProblem, "MallocGame-BERT-v0")
+    if not is_integer(slots) or not 1 <= slots < 2**15:  # a tensor's slot has 16 bits
+        raise EnvError(f"slots is an integer in 1..32767, not {described(slots)}.")
     tables = problem.tables
     refused = {
         "is judged by a black box": problem.task.is_black_box,

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.jax.jax_arrays import MOST, in_units, on_device, rounded_costs
+from memplace_env.envs.jax.jax_arrays import MOST, check_problem, in_units, on_device, rounded_costs
 from memplace_env.envs.steps.problem import StepsProblem
 from memplace_env.envs.steps.step_tables import BACKING, LEVELS, StepTables
 from memplace_env.machine.costs import op_times
@@ -80,9 +80,10 @@ def steps_params(problem: StepsProblem, *, estimate: bool = False, picoseconds: 
         picoseconds: whether times are int64 in picoseconds, with `jax_enable_x64` only.
 
     Raises:
-        EnvError: where the return would be an estimate without `estimate=True`, results share places, a level holds
-            2 GiB or more, or picoseconds have no 64 bits.
+        EnvError: for no `StepsProblem`, where the return would be an estimate without `estimate=True`, results share
+            places, a level holds 2 GiB or more, or picoseconds have no 64 bits.
     """
+    check_problem(problem, StepsProblem, "MemPlaceSteps-BERT-v0")
     task, tables = problem.task, problem.tables
     reasons = {
         "weights are streamed": task.streams_weights,

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.jax import jax_game
+from memplace_env.envs.jax.gymnax_face import GymnaxFace
 from memplace_env.envs.jax.jax_arrays import replayed, stacked
 from memplace_env.envs.jax.jax_game_tables import game_params, rounded_game
 from memplace_env.envs.malloc_game import GameBatch, MallocGameProblem
@@ -115,3 +116,8 @@ def test_what_jax_does_not_play_is_refused():
         game_params(MallocGameProblem(resolve_task("MobileNetV2", "tpu-v4i", in_place="rows")))
     with pytest.raises(EnvError, match="64 bits"):
         game_params(problem_of("Tiny"), picoseconds=True)
+
+
+def test_the_face_has_the_space_of_games():
+    face = GymnaxFace(game_params(problem_of("Tiny")))
+    assert (face.name, face.observation_space().shape) == ("MallocGame", jax.eval_shape(face.reset, None)[0].shape)

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.jax import jax_arrays, jax_steps
 from memplace_env.envs.jax.gymnax_face import GymnaxFace
-from memplace_env.envs.jax.jax_arrays import plans, replayed, stacked
+from memplace_env.envs.jax.jax_arrays import plans, replayed, split_problems, stacked
+from memplace_env.envs.jax.jax_game_tables import game_params
 from memplace_env.envs.jax.jax_steps import rounded_steps, steps_params
 from memplace_env.envs.steps import step_kernels as kernels
 from memplace_env.envs.steps.observation import OBSERVATION_SIZE
@@ -116,6 +117,25 @@ def test_what_jax_does_not_play_is_refused():
         replayed(problem_of("Tiny"), jax_steps.init(None, steps_params(problem_of("Tiny")))[0].actions[None])
 
 
+def test_bad_arguments_are_refused_in_a_sentence():
+    problem, game = problem_of("Tiny"), gym.make("MallocGame-Tiny-v0").unwrapped.problem
+    steps, actions = steps_params(problem), np.zeros((1, problem.num_decisions), dtype=np.int8)
+    for call, wanted, arguments in [
+        (steps_params, "StepsProblem.*MemPlaceSteps-BERT-v0", ["id", game]),
+        (game_params, "MallocGameProblem.*MallocGame-BERT-v0", ["id", problem]),
+        (lambda slots: game_params(game, slots=slots), "integer in 1..32767", [-1, 0, 2.5, True, 2**15]),
+        (lambda classes: stacked([steps], classes), "integer of at least 1", [0, 1.5]),
+        (stacked, "list of what steps_params", [[], steps, ["id"], [steps, game_params(game)]]),
+        (lambda formulation: split_problems(formulation, "train"), "must be one of", ["stepz", "one-shot", 1]),
+        (lambda split: split_problems("steps", split), "must be one of train", ["synthetic", None]),
+        (lambda wrong: replayed(problem, wrong), "of shape|not 9", [actions[0], actions + 9, actions / 2, 0]),
+        (lambda wrong: GymnaxFace(wrong).reset(None), "steps_params or game_params", [None, problem]),
+    ]:
+        for wrong in arguments:
+            with pytest.raises(EnvError, match=wanted):
+                call(wrong)
+
+
 def test_times_in_units_are_short_enough_and_positive():
     rounded = rounded_steps(problem_of("MobileNetV2"))
     assert rounded.all_backing_ps <= jax_arrays.LONGEST
@@ -123,8 +143,11 @@ def test_times_in_units_are_short_enough_and_positive():
 
 
 def test_the_face_begins_episodes_anew():
-    face, params = GymnaxFace(), steps_params(problem_of("Tiny"))
-    first, state = face.reset(None, params)
+    params = steps_params(problem_of("Tiny"))
+    face = GymnaxFace(params)
+    first, state = face.reset(None)
+    assert (face.name, face.action_space(params).n) == ("MemPlaceSteps", face.num_actions)
+    assert np.asarray(first) in face.observation_space(params)
     step = jax.jit(face.step)
     for number in range(2 * problem_of("Tiny").num_decisions):
         seen, state, reward, over, info = step(None, state, 0, params)
