@@ -63,7 +63,8 @@ if __name__ == "__main__":
     parser.add_argument("id", help="id of a game or of steps")
     parser.add_argument("rounds", type=int)
     options = parser.parse_args()
-    if not options.id.startswith(("MallocGame-", "MemPlaceSteps-")):
+    env_id = options.id.removeprefix("memplace_env:")
+    if not env_id.startswith(("MallocGame-", "MemPlaceSteps-")):
         parser.error(f"{options.id} is neither a game nor steps; pass an id such as MallocGame-Tiny-v0")
     torch.manual_seed(0), torch.set_num_threads(1)
-    print(*train(options.id, options.rounds), sep="\n")
+    print(*train(env_id, options.rounds), sep="\n")
