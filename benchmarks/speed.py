@@ -53,14 +53,14 @@ README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs"
 README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
 
-def best_seconds(run: Callable[[], Any], rounds: int = 5) -> float:
-    """Return the least wall time of one call, after one to warm up."""
+def best_seconds(run: Callable[[], Any], rounds: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the least time of one call by a clock, after one to warm up."""
     run()
     times = []
     for _ in range(rounds):
-        begin = time.perf_counter()
+        begin = clock()
         run()
-        times.append(time.perf_counter() - begin)
+        times.append(clock() - begin)
     return min(times)
 
 
@@ -150,12 +150,9 @@ def jax_rates(env_id: str, decisions: int = 200) -> dict[str, Any]:
     clock = time.process_time if device.platform == "cpu" else time.perf_counter
     rates: dict[str, Any] = {"device": device.device_kind, "jax": jax.__version__}
     for count in (256,) if device.platform == "cpu" else (256, 1024, 4096, 16384, 65536):
-        played, seconds = jax.jit(partial(play, count=count)), list[float]()
-        for seed in range(4):  # the first compiles
-            begin = clock()
-            jax.block_until_ready(played(jax.random.key(seed)))
-            seconds.append(clock() - begin)
-        rates[str(count)] = round(count * decisions / min(seconds[1:]))
+        played = partial(jax.jit(partial(play, count=count)), jax.random.key(0))
+        seconds = best_seconds(lambda: jax.block_until_ready(played()), 3, clock)  # noqa: B023
+        rates[str(count)] = round(count * decisions / seconds)
     return rates
 
 
@@ -190,12 +187,9 @@ def peer_rates(decisions: int = 200, count: int = 256) -> dict[str, Any]:
     rates: dict[str, Any] = {"versions": {one.__name__: one.__version__ for one in (jax, jumanji, pgx)}}
     for name, begin, step in (("Pgx", jax.vmap(theirs.init), in_pgx), ("Jumanji", wrapped.reset, in_jumanji)):
         begun, played = begin(jax.random.split(jax.random.key(0), count)), jax.jit(partial(jax.lax.scan, step))
-        keys, seconds = jax.random.split(jax.random.key(1), decisions), list[float]()
-        for _ in range(4):  # the first compiles
-            since = time.process_time()
-            jax.block_until_ready(played(begun, keys))
-            seconds.append(time.process_time() - since)
-        rates[f"2048 of {name}"] = round(count * decisions / min(seconds[1:]))
+        keys = jax.random.split(jax.random.key(1), decisions)
+        seconds = best_seconds(lambda: jax.block_until_ready(played(begun, keys)), 3, time.process_time)  # noqa: B023
+        rates[f"2048 of {name}"] = round(count * decisions / seconds)
     rates["CartPole"] = round(steps_rate("CartPole-v1", 500, **CARTPOLE))
     for env_id in (STEPS, GAME):
         rates[f"{env_id}, kernels"] = round(steps_rate(env_id, observation="flat", **SAME_STEP))

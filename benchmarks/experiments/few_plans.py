@@ -8,13 +8,14 @@ that it tries on its surrogate, which has the cost arrays. Seconds are means, th
 from __future__ import annotations
 
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.experiments import learning
 from benchmarks.experiments.learning_runs import BEST_RULE, KEY, SEARCHES, SEEDS, limited, measure
 from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.harness import Experiment, Records, heads, table
 from benchmarks.ledger import Record
+from memplace_agents import Agent
 from memplace_env.envs.registration import Formulation
 
 PLANS: Final = (100, 300, 1_000)
@@ -41,9 +42,9 @@ def settings(records: Records = ()) -> list[Record]:
     ]
 
 
-def measured(run: Record) -> Record:
-    """Return the record of a run, without its curve."""
-    return {name: value for name, value in measure(run).items() if name != "curve"}
+def measured(run: Record, agent: Agent[Any] | None = None) -> Record:
+    """Return the record of a run, by an agent if one is given, without its curve."""
+    return {name: value for name, value in measure(run, agent).items() if name != "curve"}
 
 
 def rows(records: Records) -> list[dict[str, str]]:

@@ -193,15 +193,18 @@ def _needs_trial(run: Record) -> bool:
     return "seconds" in run and run["solver"] not in (EXACT, *ENDLESS_AGENTS)
 
 
-def measure(run: Record) -> Record:
+def measure(run: Record, agent: Agent[Any] | None = None) -> Record:
     """Return a run's setting with its plan's latency, its processor seconds and its curve.
+
+    The solver names the agent, unless one is given.
 
     A run with a `guess` for its budget has as much processor time as its setting says; its record has the budget that
     it turned out to be. A curve has processor seconds, plans evaluated, and the gain of the best plan, see
     `learning_statistics.gain`. The record of a trial has a line instead, see `Trial`.
     """
-    agent, proof = agent_of(run["solver"]), run["solver"] == EXACT
-    _load_compiled_code(run["solver"], run["id"])
+    solver = run["solver"] if agent is None else agent.name
+    agent, proof = agent or agent_of(solver), solver == EXACT
+    _load_compiled_code(solver, run["id"])
     env = gym.make(run["id"])
     seconds: float | None = run.get("trial", run.get("seconds"))
     guess = run.get("guess")
@@ -218,7 +221,7 @@ def measure(run: Record) -> Record:
     if known and solution.report.latency_ps < known.best_ps:
         proofs.keep(run["id"], solution.report.latency_ps, solution.plan)
     if guess and seconds and took < UNDERRUN * seconds and solution.evaluations >= UNDERRUN * guess:
-        return measure({**run, "guess": round(guess * seconds / took)})
+        return measure({**run, "guess": round(guess * seconds / took)}, agent)
     baseline = round(solution.native_latency_s / PS)
     base = {**run, "took_s": round(took, 2), "evaluations": solution.evaluations}
     if guess:

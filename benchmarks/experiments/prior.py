@@ -16,9 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-import gymnasium as gym
 import numpy as np
 
+from benchmarks.experiments import few_plans
 from benchmarks.experiments.learning_runs import BEST_RULE, SEEDS, limited, measure
 from benchmarks.experiments.learning_statistics import Shares, share
 from benchmarks.harness import Experiment, Records, data, heads
@@ -26,7 +26,6 @@ from benchmarks.ledger import Record
 from memplace_agents import CrossEntropy, PlanGradient
 from memplace_agents.learning.plan_distribution import DistributionSettings
 from memplace_agents.learning.policy_file import save_policy
-from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split, split_suites
 
@@ -56,25 +55,14 @@ def runs(records: Records = ()) -> list[Record]:
 
 def measured(run: Record) -> Record:
     """Return the record of a run; that of a training has the shares on Validation and a record of each run on Test."""
-    if run["solver"] not in (LEAN, PRIOR):
-        return {name: value for name, value in measure(run).items() if name != "curve"}
-    if run["solver"] == LEAN:
-        return planned(run, CrossEntropy(DistributionSettings(lean=3.0)))
+    if run["solver"] != PRIOR:
+        return few_plans.measured(run, CrossEntropy(DistributionSettings(lean=3.0)) if run["solver"] == LEAN else None)
     began = time.process_time()
-    policy, validation = trained(run["seed"])
+    agent, validation = trained(run["seed"])
     took = round(time.process_time() - began, 2)
     on_test = [{**run, "id": env_id, "plans": plans} for plans, env_id in product(PLANS, ids_of(Split.TEST))]
-    return {**run, "validation": validation, "took_s": took, "runs": [planned(one, policy) for one in on_test]}
-
-
-def planned(run: Record, agent: CrossEntropy) -> Record:
-    """Return a run's setting with the plan of an agent."""
-    began = time.process_time()
-    solution = agent.solve(gym.make(run["id"]), budget=run["plans"], seed=run["seed"])
-    assert solution.report is not None
-    took, baseline = round(time.process_time() - began, 2), round(solution.native_latency_s / PS)
-    latency = {"latency_ps": solution.report.latency_ps, "baseline_ps": baseline}
-    return {**run, **latency, "took_s": took, "evaluations": solution.evaluations}
+    found = [few_plans.measured(one, agent) for one in on_test]
+    return {**run, "validation": validation, "took_s": took, "runs": found}
 
 
 def trained(seed: int) -> tuple[CrossEntropy, list[float]]:
@@ -84,8 +72,8 @@ def trained(seed: int) -> tuple[CrossEntropy, list[float]]:
         for plans in STAGES:
             training = PlanGradient(out=folder, resume=plans > STAGES[0])
             agent = CrossEntropy(policy=training.train(ids_of(Split.TRAIN), budget=plans, seed=seed).policy)
-            asked = [{"id": env_id, "plans": PLANS[-1], "seed": seed} for env_id in ids_of(Split.VALIDATION)]
-            shares.append(float(np.mean([share(planned(one, agent)) for one in asked])))
+            asked = [limited(env_id, PRIOR, seed, plans=PLANS[-1]) for env_id in ids_of(Split.VALIDATION)]
+            shares.append(float(np.mean([share(measure(one, agent)) for one in asked])))
             best = agent if shares[-1] == max(shares) else best
     return best, shares
 

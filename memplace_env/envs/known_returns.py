@@ -70,8 +70,8 @@ def normalised_score(env_id: str, episode_return: ArrayLike) -> Any:
     nothing, spec = formulation_of_id(env_id).return_of(1, 1), gym.registry.get(known_id(env_id))
     if spec and "programs" in spec.kwargs:
         nothing, best = 0.0, 100.0
-    elif spec and known_id(env_id) not in known_results() and "optimal_return" in (info := gym.make(spec).reset()[1]):
-        best = info["optimal_return"]
+    elif spec and spec.kwargs.get("optimum"):
+        best = gym.make(spec).reset()[1]["optimal_return"]
     else:
         best = best_known(env_id).best_return
     return (np.asarray(episode_return, float)[()] - nothing) / (best - nothing)
