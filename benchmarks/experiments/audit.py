@@ -44,7 +44,7 @@ def settings(records: Records = ()) -> list[Record]:
         if "-Compiled-" in env_id:
             continue
         kind = "maps" if formulation_of_id(env_id) is Formulation.ONE_SHOT else "games"
-        if known.best_ps / known.bound_ps - 1 <= OPEN:
+        if known.best_ps <= (1 + OPEN) * known.bound_ps:
             runs.append({"id": env_id, "kind": f"sliced {kind}" if "-Sliced-" in env_id else kind})
     moving = dynamic.EXPERIMENTS[0].recorded()
     names = dict.fromkeys(record["name"] for record in moving if record["outcome"] == "optimal")

@@ -267,6 +267,11 @@ class Results(NamedTuple):
     runs: Mapping[str, Sequence[Record]]
 
     @property
+    def name(self) -> str:
+        """The name of its id's settings, without the variant."""
+        return self.case.name.removesuffix(BATCH_1)
+
+    @property
     def best(self) -> Record:
         """The record of the best plan found."""
         return min((run for runs in self.runs.values() for run in runs), key=lambda run: float(run["latency_s"]))
@@ -307,11 +312,17 @@ def chosen(all_results: Sequence[Results]) -> dict[str, dict[str, dict[str, Any]
     """
     table: dict[str, dict[str, dict[str, Any]]] = {kind.value: {} for kind in FORMULATIONS}
     for result in filter(passes, all_results):
-        entries, name = table[result.case.formulation], result.case.name.removesuffix(BATCH_1)
+        entries, name = table[result.case.formulation], result.name
         if name in entries:
             raise ValueError(f"{name} passes at two batches; change the names of event ids to tell them apart.")
         entries[name] = settings_of(result.case)
     return table
+
+
+def with_ids() -> dict[str, Results]:
+    """Return the recorded cases that have an id, by that id."""
+    found = filter(passes, results(EXPERIMENTS[0].recorded()))
+    return {Formulation(r.case.formulation).traits.env_id(f"{r.name}-{END}"): r for r in found}
 
 
 def group(result: Results) -> str:

@@ -28,7 +28,7 @@ class BestKnown(NamedTuple):
         rule_return: return of the best plan of a rule that does not search.
         random_return: mean return of 100 random assignments, also in steps, or of 100 games of random legal actions.
         latency_s: latency of the best known plan.
-        bound_s: lower bound of all plans, which solvers proved.
+        bound_s: lower bound of all plans, which solvers proved; 0 with simulators, of which none is known.
         proven: whether the two agree to 0.01 %.
     """
 
@@ -81,7 +81,7 @@ def best_plan(env_id: str) -> MemoryPlan | None:
     """Return the best known plan of an environment, None where none is kept; in steps that of the map.
 
     Solvers and searches found it. It is as fast as `best_known` says, or a little slower where a later plan was not
-    kept; none is kept of `-Sliced` and `-Compiled` ids.
+    kept; none is kept of `-Sliced`, `-Compiled` and `-Event` ids.
 
     Raises:
         EnvError: as `best_known`.
@@ -100,7 +100,7 @@ def _row(env_id: str) -> tuple[Known, int]:
         close = None if known_id(env_id) in gym.registry else nearest(known_id(env_id), known_results())
         hint = f"; did you mean {close!r}?" if close else "."
         raise EnvError(
-            f"Nothing is known of {env_id}; best plans are known of ids of one program without a simulator, but for "
-            f"the Tiny ones, whose infos have the optimum and of which normalised_score knows it, too{hint}"
+            f"Nothing is known of {env_id}; best plans are known of ids of one program, but for the Tiny ones, whose "
+            f"infos have the optimum and of which normalised_score knows it, too{hint}"
         )
     return row, row.baseline_ps

@@ -178,7 +178,7 @@ def register_envs() -> None:
 
 
 def _threshold(formulation: Formulation, env_id: str) -> float | None:
-    """Return the return from which an environment counts as solved; None with simulators, where no plan is known.
+    """Return the return from which an environment counts as solved; None where no plan is known.
 
     Where no episode was recorded that is faster than the rules' plans, it is the best rule's.
     """

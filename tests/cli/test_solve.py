@@ -250,29 +250,29 @@ def test_a_chip_without_mechanisms_is_noted(run: Run, chip: str, noted: bool) ->
 
 @pytest.mark.usefixtures("no_picture")
 def test_registered_sizes_and_flags_over_them(run: Run) -> None:
-    named = run("solve", "resnet50", *QUICK, "--json")
-    assert "ResNet50 at the sizes of MemPlace-ResNet50-v0: batch 2, float16" in named.stderr
-    assert "This is the registered problem, MemPlace-ResNet50-v0." in named.stderr
+    named = run("solve", "squeezenet", *QUICK, "--json")
+    assert "SqueezeNet at the sizes of MemPlace-SqueezeNet-v0: batch 2, float16" in named.stderr
+    assert "This is the registered problem, MemPlace-SqueezeNet-v0." in named.stderr
     settings = json.loads(named.stdout)["settings"]
     assert [settings[name] for name in ("batch", "dtype", "fusion", "patterns")] == [2, "float16", "epilogue", "on"]
-    unfused = run("solve", "ResNet50", *QUICK, "--fusion", "none", "--json", "--out", "unfused")
-    assert re.search(r"ResNet50-v0, the registered problem, is another graph: native 1\.42 ms, here \d", unfused.stderr)
-    assert "'memplace solve MemPlace-ResNet50-v0' solves that." in unfused.stderr
-    sliced = run("solve", "ResNet50", *QUICK, "--slices", 0.5, "--json", "--out", "sliced")
+    unfused = run("solve", "SqueezeNet", *QUICK, "--fusion", "none", "--json", "--out", "unfused")
+    assert re.search(r"SqueezeNet-v0, the registered problem, is another graph: native 98\.9 µs, here \d", unfused.stderr)
+    assert "'memplace solve MemPlace-SqueezeNet-v0' solves that." in unfused.stderr
+    sliced = run("solve", "SqueezeNet", *QUICK, "--slices", 0.5, "--json", "--out", "sliced")
     assert "at the sizes of" in sliced.stderr
     assert "registered problem" not in sliced.stderr
-    by_id = run("solve", "MemPlace-ResNet50-v0", *QUICK)
-    assert "problem: ResNet50 with fusion conv, patterns off, in place none." in by_id.stderr
-    assert "MemPlace-ResNet50-v0-nnp-i" in by_id.stdout
-    own = run("solve", "ResNet50", *QUICK, "--batch", 1, "--out", "own", "--json")
-    assert "MemPlace-ResNet50-v0" not in own.stderr
+    by_id = run("solve", "MemPlace-SqueezeNet-v0", *QUICK)
+    assert "problem: SqueezeNet with fusion conv, patterns off, in place none." in by_id.stderr
+    assert "MemPlace-SqueezeNet-v0-nnp-i" in by_id.stdout
+    own = run("solve", "SqueezeNet", *QUICK, "--batch", 1, "--out", "own", "--json")
+    assert "MemPlace-SqueezeNet-v0" not in own.stderr
     assert json.loads(own.stdout)["settings"] == {
         "batch": 1,
         "dims": None,
         "dtype": "int8",
         "fusion": "epilogue",
         "patterns": "on",
-        "workload": "ResNet50",
+        "workload": "SqueezeNet",
         "accelerator": "nnp-i",
     }
 

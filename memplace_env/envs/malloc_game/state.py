@@ -120,16 +120,16 @@ def game_tables(task: Task) -> Tables:
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
     usable = task.room_bytes(0)[:-1]
     ceilings = np.where(task.allowed[program.use_tensor, :1], _ceilings(program, usable), -1)
-    return Tables(
-        use_ptr=program.use_ptr,
-        use_op=program.use_op,
-        use_tensor=program.use_tensor,
-        use_is_result=program.use_is_result,
-        last_use=program.last_use,
+    return Tables(  # A program's arrays are read-only, views of addresses (`array_rows`) are not: a type more to compile.
+        use_ptr=program.use_ptr.copy(),
+        use_op=program.use_op.copy(),
+        use_tensor=program.use_tensor.copy(),
+        use_is_result=program.use_is_result.copy(),
+        last_use=program.last_use.copy(),
         last_op=program.use_op[program.last_use],
         is_output=program.tensor_kind == TensorKind.OUTPUT,
         is_result=program.producer >= 0,
-        size=program.tensor_bytes,
+        size=program.tensor_bytes.copy(),
         capacity=int(task.capacities[0]),
         usable=usable,
         room=np.concatenate([ceilings, _givers(program)], axis=1),

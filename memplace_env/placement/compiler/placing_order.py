@@ -170,7 +170,7 @@ def _ranked(task: Task) -> tuple[NDArray[np.uint32], tuple[Ints, Ints, Ints, Int
     needs = program.is_placeable & ~stacked
     by_rank = np.flatnonzero(needs)
     by_rank = by_rank[np.lexsort((by_rank, life[0][by_rank], -program.tensor_bytes[by_rank], free[by_rank]))]
-    (first, last), pin = life[:, by_rank], task.pinned[by_rank[~free[by_rank]]]
+    (first, last), pin = np.ascontiguousarray(life[:, by_rank]), task.pinned[by_rank[~free[by_rank]]]
     # Each block meets all that began before it, in whatever order, but those that ended before it began.
     met = np.arange(len(first)) - np.searchsorted(np.sort(last), np.sort(first))
     crowded = bool(met.sum() > MOST_PAIRS)
