@@ -256,7 +256,7 @@ def test_registered_sizes_and_flags_over_them(run: Run) -> None:
     settings = json.loads(named.stdout)["settings"]
     assert [settings[name] for name in ("batch", "dtype", "fusion", "patterns")] == [2, "float16", "epilogue", "on"]
     unfused = run("solve", "SqueezeNet", *QUICK, "--fusion", "none", "--json", "--out", "unfused")
-    assert re.search(r"SqueezeNet-v0, the registered problem, is another graph: native 98\.9 µs, here \d", unfused.stderr)
+    assert re.search(r"SqueezeNet-v0, the registered problem, is another graph: native 98\.9 µs, here", unfused.stderr)
     assert "'memplace solve MemPlace-SqueezeNet-v0' solves that." in unfused.stderr
     sliced = run("solve", "SqueezeNet", *QUICK, "--slices", 0.5, "--json", "--out", "sliced")
     assert "at the sizes of" in sliced.stderr

@@ -120,7 +120,8 @@ def game_tables(task: Task) -> Tables:
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
     usable = task.room_bytes(0)[:-1]
     ceilings = np.where(task.allowed[program.use_tensor, :1], _ceilings(program, usable), -1)
-    return Tables(  # A program's arrays are read-only, views of addresses (`array_rows`) are not: a type more to compile.
+    # Copies may be written to, as the views of `array_rows` may: else each kernel were compiled for two types.
+    return Tables(
         use_ptr=program.use_ptr.copy(),
         use_op=program.use_op.copy(),
         use_tensor=program.use_tensor.copy(),
