@@ -112,27 +112,24 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     """
     program, costs, entries = task.program, task.costs, len(decisions)
     entry_of = entry_of_tensors(decision_of, decisions)
-    segments = _segments(task, entry_of, entries)
-    lengths = np.array([len(rows) for rows in segments], dtype=np.int64)
-    first, last, size = np.array([row for rows in segments for row in rows], dtype=np.int64).reshape(-1, 3).T.copy()
+    of_segment, first, last, size = _segments(task, entry_of)
     free, shared = _free_bytes(task), _pairs(program, entry_of, entries)
     may, decided = np.zeros((entries, LEVELS), dtype=np.bool_), entry_of >= 0
     np.logical_or.at(may, entry_of[decided], _three_levels(task.allowed[decided]))
-    segment_ptr = np.append(0, np.cumsum(lengths))
     use_entry = entry_of[program.use_tensor]
     used = use_entry >= 0
     pairs = np.unique(np.stack([use_entry[used], program.use_op[used]], axis=1), axis=0)
     byte_ops = np.zeros(entries, dtype=np.int64)
-    np.add.at(byte_ops, np.repeat(np.arange(entries), lengths), size * (last - first + 1))
+    np.add.at(byte_ops, of_segment, size * (last - first + 1))
     return StepTables(
         decision=decisions.astype(np.int64),
-        segment_ptr=segment_ptr,
+        segment_ptr=np.searchsorted(of_segment, np.arange(entries + 1)),
         segment_first=first,
         segment_last=last,
         segment_bytes=size,
         byte_ops=byte_ops,
         may=may,
-        fastest=_fastest(free, may, segments),
+        fastest=_fastest(free, may, of_segment, first, last, size),
         op_ptr=np.searchsorted(pairs[:, 0], np.arange(entries + 1)),
         entry_op=pairs[:, 1].copy(),
         use_ptr=program.use_ptr.astype(np.int64),
@@ -151,21 +148,21 @@ def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
     )
 
 
-def _segments(task: Task, entry_of: Ints, entries: int) -> list[list[tuple[int, int, int]]]:
-    """Return the segments (first op, last op, bytes) of each entry's tensors, whose lives are `block_lives`."""
-    first, last = block_lives(task)
-    # Bytes that begin at an op, and negative ones that end before it, per entry.
-    changes: list[dict[int, int]] = [{} for _ in range(entries)]
-    for tensor in np.flatnonzero(entry_of >= 0).tolist():
-        change_at, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
-        for op, change in ((int(first[tensor]), size), (int(last[tensor]) + 1, -size)):
-            change_at[op] = change_at.get(op, 0) + change
-    segments: list[list[tuple[int, int, int]]] = []
-    for change_at in changes:
-        ops, held = sorted(change_at), np.cumsum([change_at[op] for op in sorted(change_at)]).tolist()
-        ranges = zip(ops[:-1], ops[1:], held[:-1], strict=True)
-        segments.append([(begin, end - 1, size) for begin, end, size in ranges if size])
-    return segments
+def _segments(task: Task, entry_of: Ints) -> Ints:
+    """Return int64[4, S]: entries, first and last ops, and bytes of the segments of all entries, in their order.
+
+    A segment ends where the life of a tensor of its entry begins or ends, see `block_lives`.
+    """
+    tensors, ops = np.flatnonzero(entry_of >= 0), task.program.num_ops + 1
+    first, last = (lives[tensors] for lives in block_lives(task))
+    entry, size = entry_of[tensors], task.program.tensor_bytes[tensors]
+    # Places where an entry's bytes change, by how much in all, and what it holds from there to the next one.
+    places, which = np.unique(np.concatenate([entry * ops + first, entry * ops + last + 1]), return_inverse=True)
+    change = np.zeros(len(places), dtype=np.int64)
+    np.add.at(change, which, np.concatenate([size, -size]))
+    held = np.cumsum(change)
+    begin = np.flatnonzero(held)  # nothing is held behind the last place of an entry
+    return np.stack([places[begin] // ops, places[begin] % ops, places[begin + 1] % ops - 1, held[begin]])
 
 
 def _pairs(program: Program, entry_of: Ints, entries: int) -> list[list[tuple[int, ...]]]:
@@ -214,17 +211,14 @@ def _free_bytes(task: Task) -> Ints:
     return np.maximum(free, 0)
 
 
-def _fastest(free: Ints, may: NDArray[np.bool_], segments: list[list[tuple[int, int, int]]]) -> Ints:
-    """Return `StepTables.fastest`."""
-    return np.array([_fastest_of(free, *entry) for entry in zip(may, segments, strict=True)], dtype=np.int64)
-
-
-def _fastest_of(free: Ints, may: NDArray[np.bool_], segments: list[tuple[int, int, int]]) -> int:
-    """Return the fastest level that may hold an entry and has room for all its segments."""
-    for level in (FAST, MIDDLE):
-        if may[level] and all(free[level, begin : end + 1].min() >= size for begin, end, size in segments):
-            return level
-    return BACKING
+def _fastest(free: Ints, may: NDArray[np.bool_], entry: Ints, first: Ints, last: Ints, size: Ints) -> Ints:
+    """Return `StepTables.fastest`: the fastest level that may hold an entry and has room for all its segments."""
+    fits = may[:, :BACKING].copy()
+    if len(entry):
+        ranges = np.stack([first, last + 1], axis=1).ravel()
+        room = np.minimum.reduceat(np.pad(free, ((0, 0), (0, 1))), ranges, axis=1)[:, ::2]
+        np.logical_and.at(fits, entry, (room >= size).T)
+    return np.select([fits[:, FAST], fits[:, MIDDLE]], [FAST, MIDDLE], BACKING)
 
 
 def _three_levels(array: NDArray[T]) -> NDArray[T]:
