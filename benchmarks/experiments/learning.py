@@ -149,8 +149,8 @@ def paper_sentence(records: Records) -> str:
     own, better = speedups(records).values()
     took = np.mean([record["took_s"] for record in records if record["solver"] == LEARNER])
     return fill(
-        f"In {PLAYED:,} plays of each, {took:.0f} processor seconds in the mean, with one seed, MuZero finds a plan that "
-        f"is faster than those of both of XLA's public sets on {(own > better).sum()} of {len(PAPER)} games, by "
+        f"In {PLAYED:,} plays of each, {took:.0f} processor seconds in the mean, with one seed, MuZero finds a plan "
+        f"that is faster than those of both of XLA's public sets on {(own > better).sum()} of {len(PAPER)} games, by "
         f"{100 * np.median(own / better - 1):.1f} % in the median.",
         120,
     )
