@@ -21,7 +21,6 @@ from benchmarks.experiments import compiled, event, game_replay, learning, proof
 from benchmarks.harness import ROOT, Experiment, Records, data, table
 from benchmarks.ledger import Record
 from memplace_env._lib.units import PS
-from memplace_env.envs.best_known import known_results
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.placement.compiler import all_backing_report, native_report
@@ -128,8 +127,9 @@ def campaigns() -> dict[str, dict[str, int]]:
         found[env_id] = record["cheap_s"], sliced_ids.best_s(record), record["bound_s"]
     for record in compiled.chosen(compiled.EXPERIMENTS[0].recorded()):
         found[compiled.env_id(record)] = record["cheap_s"], suite.best_s(record), record["bound_s"]
-    for env_id, result in event.with_ids().items():  # no bound is known of a black box
-        found[env_id] = result.runs[event.BEST_RULE][0]["latency_s"], result.best["latency_s"], 0.0
+    for env_id, result in event.with_ids().items():
+        bound_s = native_report(task_of(env_id)).traffic_bound_ps * PS  # the simulator's own, as nobody proves more
+        found[env_id] = result.runs[event.BEST_RULE][0]["latency_s"], result.best["latency_s"], bound_s
     names = "cheap_ps", "best_ps", "bound_ps"
     return {
         env_id: {name: round(time_s / PS) for name, time_s in zip(names, times, strict=True)}
@@ -158,18 +158,6 @@ def played(suites: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
             yield from ((entry.env_id, entry.latency_ps, False) for entry in submission.entries)
 
 
-def reached(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, int, bool]]:
-    """Yield the same of episodes that the present file knows: records of older defaults leave, their episodes stay.
-
-    Rows count whose rules and baseline are as they were, so that the instance is the same.
-    """
-    for env_id, before in known_results().items():
-        row = found.get(env_id, {})
-        same = (row.get("cheap_ps"), row.get("baseline_ps")) == (before.cheap_ps, before.baseline_ps)
-        if same and before.reachable_ps is not None:
-            yield env_id, before.reachable_ps, True
-
-
 @cache
 def baseline(env_id: str) -> dict[str, float]:
     """Return the latency that returns are relative to, and the mean return of `RANDOM` games or assignments."""
@@ -195,10 +183,11 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
         SystemExit: if a plan is faster than a bound, or a proof has no plan.
     """
     found = campaigns()
-    for env_id, bound_ps in proofs.bounds_ps().items():
+    bounds = {env_id: found[env_id]["bound_ps"] for env_id in event.with_ids()} | proofs.bounds_ps()
+    for env_id, bound_ps in bounds.items():
         plan = proofs.kept_plan(env_id)
         if plan is None:
-            raise SystemExit(f"{env_id} has a record of the experiment proofs, but no plan in best-plans.zip.")
+            raise SystemExit(f"{env_id} has a record of the experiment proofs or event, but no plan in best-plans.zip.")
         found[env_id]["bound_ps"] = bound_ps
         found[env_id]["best_ps"] = min(found[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
     for env_id, row in found.items():
@@ -208,7 +197,7 @@ def known(records: Records = (), suites: tuple[str, ...] = tuple(suite_names()))
             if load_suite(name).track(submission.meta.track).machine is None:  # else plans are for other machines
                 for entry in submission.entries:
                     found[entry.env_id]["best_ps"] = min(found[entry.env_id]["best_ps"], entry.latency_ps)
-    for env_id, latency_ps, is_game in chain(reached(found), played(suites)):
+    for env_id, latency_ps, is_game in played(suites):
         row = found.get(env_id)
         if row and (is_game or latency_ps < row["cheap_ps"]):
             row["reachable_ps"] = max(min(latency_ps, row.get("reachable_ps", latency_ps)), row["best_ps"])

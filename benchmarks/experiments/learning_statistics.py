@@ -146,7 +146,7 @@ def texts(values: Floats, form: str) -> list[str]:
 
 
 def known_ms(ids: Sequence[str], field: str = "best_ps") -> list[str]:
-    """Return the latency of each best known plan in milliseconds, or its bound, or the best known game."""
+    """Return the latency of each best known plan in milliseconds, or of the best known game."""
     return [f"{getattr(known_results()[env_id], field) / 1e9:.6f}" for env_id in ids]
 
 

@@ -22,8 +22,7 @@ class Known:
     Attributes:
         cheap_ps: latency of the best plan of a rule that does not search.
         best_ps: latency of the best known plan.
-        bound_ps: proven lower bound, 0 with simulators, of which none is known; the best known plan is optimal where
-            the two agree to 0.01 %.
+        bound_ps: proven lower bound; the best known plan is optimal where the two agree to 0.01 %.
         reachable_ps: latency of the best plan that is known to end an episode, at least `best_ps`: players of games and
             maps choose no addresses or windows, so plans of solvers may be out of their reach. None where no episode
             was recorded that is faster than the rules' plans.

@@ -28,7 +28,7 @@ class BestKnown(NamedTuple):
         rule_return: return of the best plan of a rule that does not search.
         random_return: mean return of 100 random assignments, also in steps, or of 100 games of random legal actions.
         latency_s: latency of the best known plan.
-        bound_s: lower bound of all plans, which solvers proved; 0 with simulators, of which none is known.
+        bound_s: lower bound of all plans, which solvers proved; of `-Event` ids the simulator's own, far below.
         proven: whether the two agree to 0.01 %.
     """
 
@@ -81,7 +81,7 @@ def best_plan(env_id: str) -> MemoryPlan | None:
     """Return the best known plan of an environment, None where none is kept; in steps that of the map.
 
     Solvers and searches found it. It is as fast as `best_known` says, or a little slower where a later plan was not
-    kept; none is kept of `-Sliced`, `-Compiled` and `-Event` ids.
+    kept; none is kept of `-Sliced` and `-Compiled` ids.
 
     Raises:
         EnvError: as `best_known`.
