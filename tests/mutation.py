@@ -1,26 +1,17 @@
-"""Conditions broken one at a time: copies of a module of which one lacks an operand or has another limit.
-
-By default one break in `SHARE` is tried, and all of them with `--thorough`.
-"""
+"""Conditions broken one at a time: copies of a module of which one lacks an operand or has another limit."""
 
 import ast
 import copy
 import gc
-import os
 import signal
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.thorough import VARIABLE
-
-SHARE = 3
-"""One break in so many is tried by default."""
 MOST_S, LATER_S = 3.0, 0.01
 """Seconds that a case may take with a broken guard, and after which it is asked again while a thread starts."""
 
@@ -103,12 +94,9 @@ def breaks(module: types.ModuleType, refuses: Callable[[ast.stmt], bool]) -> Ite
     yield Break("", "", "", made())
     guards = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and refuses(node)]
     assert guards
-    share, number = 1 if VARIABLE in os.environ else SHARE, count()
     for guard in guards:
         whole, was = dict(vars(guard)), _line(guard)
         for version in broken(guard):
-            if (next(number) + guard.lineno) % share:  # not always the first of a guard that has three
-                continue
             vars(guard).update(vars(version))
             yield Break(f"{path.name}:{guard.lineno}", was, _line(guard), made())
             vars(guard).update(whole)

@@ -1,6 +1,6 @@
 """A property of the tests tries some of its examples by default, most a quarter, and all of them with `--thorough`.
 
-Tests of each network of the zoo take a third of the networks, those of broken guards a third of the breaks.
+Tests of each network of the zoo take a third of the networks.
 """
 
 from __future__ import annotations

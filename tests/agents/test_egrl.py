@@ -251,7 +251,7 @@ def test_the_published_method_reaches_planted_optima(topology):
     reach(EGRL(CONFIGS["paper"]), planted_env(topology, ops=6, seed=0), budget=2000)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_published_gradient_ends_at_one_constant_assignment():
     """On ResNet50: all weights in the backing memory, all results in the middle level, as the page on agents says."""
     trained = EGRL(CONFIGS["paper-pg"]).train(["MemPlace-ResNet50-v0"], budget=1000)

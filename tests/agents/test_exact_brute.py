@@ -65,7 +65,7 @@ def optimum(task, **options):
     return best
 
 
-@examples(1000, share=20)
+@examples(1000, share=10)
 @given(tiny_tasks(ops=4))
 def test_maps(task):
     """A tensor has one level and one copy at most; of equally fast maps it is that with the least busy backing port."""
@@ -78,49 +78,49 @@ def test_maps(task):
     assert least_ps <= backing_port_ps(task, solution.plan) <= most_ps
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_roles(ops=4))
 def test_maps_where_memories_have_roles(task):
     check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
 
 
-@examples(300, share=20)
+@examples(300, share=10)
 @given(tasks_in_place(ops=5, levels=3))
 def test_maps_with_results_in_place(task):
     check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_pins(ops=4))
 def test_maps_with_pinned_offsets(task):
     check(task, Exact(GAP), OneShotEnv(task), GAP, one_level=True)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_pins(ops=3))
 def test_plans_that_move_tensors_with_pinned_offsets(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_fast_copies(ops=3))
 def test_plans_that_copy_between_fast_memories(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
-@examples(800, share=20)
+@examples(800, share=10)
 @given(tiny_tasks(ops=3))
 def test_plans_that_move_tensors(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_roles(ops=3))
 def test_plans_that_move_tensors_where_memories_have_roles(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
-@examples(1500, share=20)
+@examples(1500, share=10)
 @given(tiny_tasks(ops=5, levels=2, weights="streamed"))
 @example(tiny_task(1006036, 5, 2, "streamed"))  # HiGHS 1.15.1 proves a plan that is not the best one,
 @example(tiny_task(1006071, 5, 2, "streamed"))  # and of this game a bound above the plan that it finds
@@ -128,19 +128,19 @@ def test_games(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_with_roles(ops=4, levels=2, weights="streamed").filter(lambda task: not task.must_leave.any()))
 def test_games_where_memories_have_roles(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)
 
 
-@examples(300, share=20)
+@examples(300, share=10)
 @given(tasks_in_place(ops=4, levels=2))
 def test_plans_that_move_tensors_with_results_in_place(task):
     check(task, ExactDynamic(GAP), OneShotEnv(task), GAP)
 
 
-@examples(500, share=20)
+@examples(500, share=10)
 @given(tasks_in_place(ops=5, levels=2, weights="streamed"))
 def test_games_with_results_in_place(task):
     check(task, Exact(), MallocGameEnv(task), LEAST_GAP)

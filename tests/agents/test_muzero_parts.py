@@ -247,7 +247,7 @@ def test_a_toy_is_learned(model):
 
 
 def test_the_best_game_is_imitated_and_kept():
-    evaluator = GameEvaluator(crowded(ops=40), budget=120)
+    evaluator = GameEvaluator(crowded(ops=40), budget=300)
     run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=0.3), [evaluator], None, 2)
     run.begin()
     player, found = run.players[0], set()
@@ -263,7 +263,7 @@ def test_the_best_game_is_imitated_and_kept():
         state = finished(player.game.problem, player.best[None])[0]
         assert state[ESTIMATE] == player._best_ps
         found.add(player._best_ps)
-    assert evaluator.evaluations == 120
+    assert evaluator.evaluations == 300
     assert len(found) > 1
 
 

@@ -14,10 +14,9 @@ from tests.fuzz import __main__, campaign
 from tests.fuzz.__main__ import CHUNK, names, settings, table
 from tests.fuzz.worker import outcome
 from tests.offenders import every
-from tests.thorough import VARIABLE
 
 BAD = "tests.fuzz.bad_kind"
-SHORT = 60 if VARIABLE in os.environ else 20
+SHORT = 60
 
 
 def bad(first, stop):

@@ -123,12 +123,5 @@ def test_a_cluster_here():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own
         assert dict(run_all(TASKS, shout, ray="local")) == dict(run_all(TASKS, shout))
-
-
-@pytest.mark.thorough
-def test_no_cluster_there():
-    pytest.importorskip("ray")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Ray's own
         with pytest.raises(WorkerError, match=r"^There is no Ray cluster at '127.0.0.1:1' "):
             list(run_all(TASKS, shout, ray="127.0.0.1:1"))

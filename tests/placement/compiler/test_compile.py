@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ActionError
+from memplace_env.envs.malloc_game.state import game_tables
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS, native_plan, native_report, place_levels
 from memplace_env.placement.compiler.block_neighbours import no_lists
@@ -97,6 +99,17 @@ def test_the_batch_kernel_says_what_the_simulator_says(task, data):
         assert moved == batch.reassigned_bytes[index]
         assert np.array_equal(batch.level[index][task.program.use_tensor], plan.use_level)
         assert report.stall_ps.sum() == report.tail_ps == 0
+
+
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+def test_kernels_are_compiled_once(weights):
+    """Numba compiles anew for each type: arrays of few tensors and of many have the same layout and may be written."""
+    sizes = (2, 3, 40)  # a row with one number is contiguous however it lies
+    made = [make_task(random_dag(ops, ops=ops, largest=60), machine(weights=weights)) for ops in sizes]
+    assert len({numba.typeof(schedule_of(task, order)) for task in made for order in ORDERS}) == 1
+    tables = {numba.typeof(game_tables(task)) for task in made}
+    assert len(tables) == 1
+    assert all(array.mutable for array in tables.pop().types if isinstance(array, numba.types.Array))
 
 
 @pytest.mark.parametrize("name", ["nnp-i", "tpu-v4i"])
