@@ -10,7 +10,8 @@ local search after `MAPS` maps. A program's settings on a chip are tried in the 
 batches at which their activations contend for fast memory. The first setting with a headroom of at least 2 % (one-shot;
 1 % on nnp-i, its home) or 3 % (games) is registered. A program without such a setting has no id on that chip. Costs are
 the chip's own. The ids in `FIRST` are registered whatever their headroom. Programs of more than `MOST_OPS` ops are left
-out. Where a bound shows that too little is left, no search runs.
+out. Where a bound shows that too little is left, no search runs. A candidate with a record is not tried again when the
+rule changes: ids stay what they are.
 """
 
 from __future__ import annotations
@@ -110,12 +111,6 @@ def candidates() -> Iterator[Record]:
                 yield candidate_of(formulation, setting)
 
 
-def begun(records: Records) -> list[Record]:
-    """Return the candidates, each with what was tried of it before."""
-    known = {tuple(record[key] for key in FIELDS): record for record in records}
-    return [known.get(tuple(one[key] for key in FIELDS), one) for one in candidates()]
-
-
 def settings(candidate: Record) -> list[Record]:
     """Return the settings of a candidate in the order in which they are tried."""
     formulation, name, chip = Formulation(candidate["formulation"]), candidate["workload"], candidate["accelerator"]
@@ -176,23 +171,11 @@ def best_cheap(env: OneShotEnv | MallocGameEnv) -> tuple[str, float]:
 
 
 def measure(candidate: Record) -> Record:
-    """Return a candidate with all settings that were tried; if one passed, it is the last.
-
-    A `candidate` may have records under "tried" from before. Those that were `searched_enough` are not measured again.
-    """
-    candidate = dict(candidate)
+    """Return a candidate with all settings that were tried; if one passed, it is the last."""
     formulation = Formulation(candidate["formulation"])
     run = _measure_one_shot if formulation is Formulation.ONE_SHOT else _measure_game
-    measured = {
-        json.dumps(bare(record), sort_keys=True): record
-        for record in candidate.pop("tried", [])
-        if searched_enough(record)
-    }
     tried: list[Record] = []
     for setting in settings(candidate):
-        if (before := measured.get(json.dumps(setting, sort_keys=True))) is not None:
-            tried.append(before)
-            continue
         where = {"workload": candidate["workload"], "accelerator": candidate["accelerator"]}
         try:
             tried.append({**setting, **run({**where, **setting}, least(candidate))})
@@ -255,19 +238,6 @@ def _searched(env: MallocGameEnv, plan_s: float) -> Record:
 def search_seconds(ops: int) -> float:
     """Return the time limit of cross-entropy and local search for a game of so many ops."""
     return max(SEARCH_SECONDS, SECONDS_AN_OP * ops)
-
-
-def searched_enough(record: Record) -> bool:
-    """Return True if a setting was searched for as long as the rule says."""
-    return record.get("searched", ENDLESS) >= search_seconds(record.get("ops", 0))
-
-
-def finished(record: Record) -> bool:
-    """Return True if a candidate has an id, or if all of its settings were tried for as long as the rule says."""
-    if passes(record, record["tried"][-1]):
-        return True
-    whole = len(record["tried"]) == len(settings({key: record[key] for key in FIELDS}))
-    return whole and all(map(searched_enough, record["tried"]))
 
 
 def headroom(record: Record) -> float:
@@ -401,9 +371,8 @@ EXPERIMENTS = [
             ),
             IDS: lambda records: with_ids(ids(records)),
         },
-        begun,
+        lambda records: candidates(),
         measure,
         key=FIELDS,
-        finished=finished,
     )
 ]
