@@ -29,8 +29,8 @@ from memplace_env.program.program import TensorKind
 NETWORKS = (
     "MobileNetV2", "SqueezeNet", "ResNet18", "ResNet50", "ShuffleNetV2", "ELECTRA-small", "MobileNetV3", "GhostNet",
 )  # fmt: skip
-CHIPS = {"one-shot": "nnp-i", "game": "ethos-u65", "dynamic": "intel-npu-4000"}
-IDS = {"one-shot": "MemPlace-v0", "game": "MallocGame-v0", "dynamic": "MemPlace-v0"}
+CHIPS = {"one-shot": "nnp-i", "steps": "nnp-i", "game": "ethos-u65", "dynamic": "intel-npu-4000"}
+IDS = {"one-shot": "MemPlace-v0", "steps": "MemPlaceSteps-v0", "game": "MallocGame-v0", "dynamic": "MemPlace-v0"}
 BUDGET, SECONDS, LEARNING_SECONDS = 30, 4.0, 25.0
 SPEED = (("ResNet50", "nnp-i"), ("BERT", "nnp-i"))
 """Network and chip; both in float32, batch 1, BERT with 128 tokens."""
