@@ -109,7 +109,9 @@ class _FromKept(memplace_agents.Exact):
 
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
-    """Keep a plan in place of the one that is kept of the id, if it is faster or that is of an older program."""
+    """Keep a plan of the id's program in place of the one that is kept, if it is faster or that is of another one."""
+    if plan.program_sha256 != task_of(env_id).program.sha256:
+        return
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # runs side by side may find plans of one id
         kept = kept_plan(env_id)

@@ -49,6 +49,12 @@ def test_the_faster_plan_is_kept(recorded):
     assert evaluate_plan(task, proofs.kept_plan(MAP)).latency_ps == fast.report.latency_ps < slow.report.latency_ps
 
 
+def test_a_plan_of_another_program_is_not_kept(recorded):
+    solution = make_agent("native").solve(MAP)
+    proofs.keep(GAME, solution.report.latency_ps, solution.plan)
+    assert proofs.kept_plan(GAME) is None
+
+
 def test_best_known_takes_bound_and_plan(recorded):
     known = known_results()[MAP]
     recorded(record(MAP, known.best_ps, known.bound_ps - 5))
