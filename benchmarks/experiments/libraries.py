@@ -6,6 +6,7 @@ versions, and one core.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import statistics
@@ -69,15 +70,18 @@ def python_of(library: Library) -> Path:
     folder = HOME / library.environment
     python, stamp = folder / "bin" / "python", folder / "requirements.json"
     wanted = [TORCH] * (library.environment != "jax") + [*library.requirements, "numpy==2.4.6", "psutil"]
-    if stamp.exists() and json.loads(stamp.read_text("utf-8")) == wanted:
-        return python
-    print(f"installing {library.environment} into {folder}", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if TORCH in wanted:  # first and alone: that is the build without CUDA
-        subprocess.run([*pip, TORCH], check=True)
-    subprocess.run([*pip, *wanted, "--editable", str(ROOT)], check=True)
-    stamp.write_text(json.dumps(wanted), "utf-8")
+    HOME.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two libraries share an environment
+        if stamp.exists() and json.loads(stamp.read_text("utf-8")) == wanted:
+            return python
+        print(f"installing {library.environment} into {folder}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        if TORCH in wanted:  # first and alone: that is the build without CUDA
+            subprocess.run([*pip, TORCH], check=True)
+        subprocess.run([*pip, *wanted, "--editable", str(ROOT)], check=True)
+        stamp.write_text(json.dumps(wanted), "utf-8")
     return python
 
 
