@@ -138,12 +138,13 @@ def latencies(costs, tables, requested, room):
         room: int64[L - 1, T], free bytes of each fast level in each op beside all tensors.
     """
     backing, ops, tensors = costs.use_ps.shape[1] - 1, len(costs.compute_ps), len(tables.size)
-    used, free = np.empty((ops, backing + 1), dtype=np.int64), np.empty_like(room)
+    used = np.empty((ops, backing + 1), dtype=np.int64)
     held, least = np.empty(backing, dtype=np.int64), np.empty(backing, dtype=np.int64)
     total_ps = np.zeros(len(requested))
     for row in range(len(requested)):
         # Bytes of tensors that stay for the whole program are in `held`, those of others come off `free`.
-        used[:], free[:], held[:] = 0, room, 0
+        free = room.copy()
+        used[:], held[:] = 0, 0
         for fast in range(backing):
             least[fast] = room[fast].min()
         for use in range(len(tables.use_op)):

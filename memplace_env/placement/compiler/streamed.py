@@ -50,7 +50,7 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     return offset, start
 
 
-@kernel
+@kernel(inline="always")
 def _grant(schedule, requested, level, start, links):
     """Fill in the `level` int8[K] that each tensor gets by bytes, the `start` int64[K] of its block, and `links`.
 
@@ -143,7 +143,7 @@ def _has_room(load, capacity, reserved_bytes, level, since, until, size):
     return True
 
 
-@kernel
+@kernel(inline="always")
 def _find_addresses(schedule, tensors, offset):
     """Fill in the `offset` int64[K] of blocks; return whether all found one. Those without now request the next level.
 
