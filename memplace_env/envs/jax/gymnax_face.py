@@ -1,4 +1,4 @@
-"""Steps and games with the names that gymnax's environments have; gymnax itself is not needed."""
+"""Steps and games with the names that environments have in gymnax 1.0; gymnax itself is not needed."""
 
 from __future__ import annotations
 
@@ -53,12 +53,16 @@ class GymnaxFace:
 
     def step(
         self, key: Array | None, state: Any, action: Array, params: Any = None
-    ) -> tuple[Array, Any, Array, Array, Any]:
-        """Return observation, state, reward, whether the episode ended, and infos with its last observation."""
+    ) -> tuple[Array, Any, Array, Array, Array, dict[str, Array]]:
+        """Return observation, state, reward, whether the episode is over, False for cut short, and infos.
+
+        `final_observation` of the infos is the observation before an episode begins anew.
+        """
         rules, params = self._played(params)
         ended, last, reward, over = rules.step(state, action, params)
         both = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.reset(key, params), (last, ended))
-        return *both, reward, over, {"final_observation": last}
+        cut = jnp.zeros_like(over)
+        return *both, reward, over, cut, {"terminated": over, "truncated": cut, "final_observation": last}
 
     def _played(self, params: Any) -> tuple[Any, Any]:
         """Return rules and params."""

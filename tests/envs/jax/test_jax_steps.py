@@ -150,6 +150,7 @@ def test_the_face_begins_episodes_anew():
     assert np.asarray(first) in face.observation_space(params)
     step = jax.jit(face.step)
     for number in range(2 * problem_of("Tiny").num_decisions):
-        seen, state, reward, over, info = step(None, state, 0, params)
+        seen, state, reward, over, cut, info = step(None, state, 0, params)
         assert over == (reward > 0) == ((number + 1) % problem_of("Tiny").num_decisions == 0)
         assert (seen == (first if over else info["final_observation"])).all()
+        assert (info["terminated"], info["truncated"], cut) == (over, False, False)
