@@ -2,10 +2,11 @@
 
 The rule. Of the game and of the one-shot problem (whose settings `MemPlaceSteps` plays), the settings are all those
 that the experiment `suite` measured, registered or not: every program of the zoo on four or five chips, at the batches
-that it tried. On a chip of `MORE_CHIPS`, they are the programs of the chip's split, at batch 1 and int8, as all of
-these chips have small memories. A setting counts if its best cheap plan is at least `LEAST` faster than
-everything in the backing memory: a smaller unit would make a large reward of next to nothing. The cheap plans are those
-of the experiment `suite`. Which settings a split draws, and how often, is said in `memplace_env.envs.many.draws`.
+that it tried. On a chip of `MORE_CHIPS` that it leaves out in a formulation, they are the programs of the chip's split,
+at batch 1 and int8, as these chips have small memories. A setting counts if its best cheap plan is at least `LEAST`
+faster than everything in the backing memory: a smaller unit would make a large reward of next to nothing. The cheap
+plans are those of the experiment `suite`. Which settings a split draws, and how often, is said in
+`memplace_env.envs.many.draws`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from memplace_env.program.zoo import zoo_names, zoo_path
 LEAST = 0.01
 """Least gain of the best cheap plan over everything in the backing memory, as a fraction of the latter."""
 MORE_CHIPS = ("ethos-u65", "ethos-u65-256", "ethos-u65-512", "ethos-u85-2048", "ethos-u85-512")
-"""Chips that the suite leaves out in a formulation. Chips that came later are not drawn: a split stays as it is."""
+"""Chips beside those of the suite. Chips that came later are not drawn: a split stays as it is."""
 KEY = (*FIELDS, "batch", "dims", "dtype")
 
 

@@ -109,7 +109,7 @@ class _FromKept(memplace_agents.Exact):
 
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
-    """Keep a plan of the id's program in place of the one that is kept, if it is faster or that is of another one."""
+    """Keep a plan of the id's program in place of the kept one, if it is faster, or if that is of an older program."""
     if plan.program_sha256 != task_of(env_id).program.sha256:
         return
     with Path(__file__).open() as lock:

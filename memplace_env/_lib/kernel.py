@@ -36,7 +36,8 @@ def kernel(function: Callable[..., Any] | None = None, *, borrows: bool = False,
     times as fast without. Where every nanosecond counts, index arrays are unsigned as well: at every access by a signed
     index numba looks whether it is negative.
 
-    Further `options` are those of `numba.njit`, as in `@kernel(error_model="numpy")`.
+    Further `options` are those of `numba.njit`, as in `@kernel(error_model="numpy")`. A helper with one call site takes
+    less time to compile with `inline="always"`; it then borrows as its caller does.
 
     Machine code is kept in `NUMBA_CACHE_DIR` if that is set, else beside the package, else in the user's cache folder,
     else in a private folder for temporary files; where none can be written, each process compiles anew.

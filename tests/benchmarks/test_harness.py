@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
-from benchmarks.experiments import suite
+from benchmarks.experiments import execution, suite
 from benchmarks.harness import Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from memplace_env.envs.registration import Formulation
@@ -54,6 +54,17 @@ def test_what_is_missing_is_measured_and_packed(squares: Experiment, tmp_path: P
     assert len(lines) == 5, "each once, and the last also while the others were missing"
     assert not (tmp_path / "squares.jsonl").exists()
     assert squares.recorded() == squares.run(1)
+
+
+@pytest.mark.parametrize("name", ["suite", "many-programs"])
+def test_ids_and_splits_stay(name: str) -> None:
+    """A run by hand measures nothing, so it neither adds an id nor changes what a split draws."""
+    assert EVERY[name].left() == (0, 0.0)
+
+
+def test_each_formulation_of_an_agent_is_executed() -> None:
+    formulations = {record["formulation"] for record in execution.settings()}
+    assert formulations <= execution.CHIPS.keys() == execution.IDS.keys()
 
 
 def test_hours_are_those_of_what_is_missing(squares: Experiment) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_a_plan_of_another_program_is_not_kept(recorded):
     solution = make_agent("native").solve(MAP)
     proofs.keep(GAME, solution.report.latency_ps, solution.plan)
     assert proofs.kept_plan(GAME) is None
+
+
+def test_a_kept_plan_of_an_older_program_is_replaced(recorded, monkeypatch):
+    fast, slow = (make_agent(name).solve(MAP) for name in ("exact", "native"))
+    proofs.keep(MAP, fast.report.latency_ps, fast.plan)
+    older = replace(proofs.kept_plan(MAP), program_sha256="0" * 64)
+    with monkeypatch.context() as for_now:
+        for_now.setattr(proofs, "kept_plan", lambda env_id: older)
+        proofs.keep(MAP, slow.report.latency_ps, slow.plan)
+    assert evaluate_plan(task_of(MAP), proofs.kept_plan(MAP)).latency_ps == slow.report.latency_ps
 
 
 def test_best_known_takes_bound_and_plan(recorded):

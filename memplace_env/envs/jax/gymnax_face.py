@@ -1,4 +1,4 @@
-"""Steps and games with the names that environments have in gymnax 1.0; gymnax itself is not needed."""
+"""Steps and games with names that environments have in gymnax 1.0; gymnax itself is not needed."""
 
 from __future__ import annotations
 

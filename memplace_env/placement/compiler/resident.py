@@ -105,7 +105,7 @@ def _place_each(schedule, assignments, decision_of, out, levels, first, last, sp
         out[2, index] = reassigned_bytes(schedule, assignment, decision_of, level)
 
 
-@kernel(inline="always", borrows=True)
+@kernel(inline="always")
 def _grant(schedule, assignment, decision_of, level, space):
     """Fill in the `level` int8[K] that each tensor gets by bytes, the offset of weights, and the room below them."""
     backing, items = len(schedule.capacity) - 1, schedule.item_tensor
@@ -174,7 +174,7 @@ def _take_bytes(schedule, space, level, tensor, got, life, size):
     return got
 
 
-@kernel(inline="always", borrows=True)
+@kernel(inline="always")
 def _find_addresses(schedule, level, space):
     """Give results their offsets, and a lower `level` to those that find none."""
     blocks, near, results, ops = schedule.blocks, schedule.near, schedule.by_rank, len(schedule.use_ptr) - 1
@@ -217,7 +217,7 @@ def _find_addresses(schedule, level, space):
                 level[tensor] = _take_bytes(schedule, space, level, tensor, lower, life, size[block])
 
 
-@kernel(inline="always", borrows=True)
+@kernel(inline="always")
 def _time(schedule, level, used_ps):
     """Return latency in ps and dynamic energy in pJ with every tensor in its `level` int8[K]."""
     latency, picojoules = np.int64(0), np.int64(schedule.all_compute_pj)

@@ -118,6 +118,8 @@ def test_what_jax_does_not_play_is_refused():
         game_params(problem_of("Tiny"), picoseconds=True)
 
 
-def test_the_face_has_the_space_of_games():
+def test_the_face_plays_games():
     face = GymnaxFace(game_params(problem_of("Tiny")))
-    assert (face.name, face.observation_space().shape) == ("MallocGame", jax.eval_shape(face.reset, None)[0].shape)
+    first, state = jax.eval_shape(face.reset, None)
+    assert (face.name, face.observation_space().shape) == ("MallocGame", first.shape)
+    assert jax.eval_shape(face.step, None, state, 0)[:2] == (first, state)
