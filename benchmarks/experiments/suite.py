@@ -10,8 +10,8 @@ local search after `MAPS` maps. A program's settings on a chip are tried in the 
 batches at which their activations contend for fast memory. The first setting with a headroom of at least 2 % (one-shot;
 1 % on nnp-i, its home) or 3 % (games) is registered. A program without such a setting has no id on that chip. Costs are
 the chip's own. The ids in `FIRST` are registered whatever their headroom. Programs of more than `MOST_OPS` ops are left
-out. Where a bound shows that too little is left, no search runs. Ids stay when the rule changes: only candidates
-with a record have ids, and none is tried again.
+out. Where a bound shows that too little is left, no search runs. Ids stay when the rule changes: only candidates with a
+record have ids, and none is tried again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def candidates() -> Iterator[Record]:
                 yield candidate_of(formulation, setting)
 
 
-def tried() -> list[Record]:
+def with_record() -> list[Record]:
     """Return the candidates that have a record."""
     known = {tuple(record[key] for key in FIELDS) for record in records()}
     return [candidate for candidate in candidates() if tuple(candidate.values()) in known]
@@ -379,7 +379,7 @@ EXPERIMENTS = [
             ),
             IDS: lambda records: with_ids(ids(records)),
         },
-        lambda records: tried(),
+        lambda records: with_record(),
         measure,
         key=FIELDS,
     )
