@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 INVALID = 1
 """Exit code if a plan is not valid."""
+NATIVE = "native"
+"""Names the compiler's own plan, which is always compared."""
 
 
 @plan_flags()
@@ -103,11 +105,11 @@ def compare(
 ) -> None:
     """Compare plans of one program, with the ops whose times differ most.
 
-    The first plan's settings say how the program is built. A single plan is compared with the compiler's own. Plans may
-    cut tensors into different slices, but need the same order of ops and results in place. --out FILE.png draws what
-    the first two plans keep in fast memory, and where the second gains. --json prints native, plans, equal (whether all
-    plans are the same), differences, routes (uses that the first two serve from different memories, and what that
-    saves) and the picture.
+    The first plan's settings say how the program is built. A single plan is compared with the compiler's own, with or
+    without the word native. Plans may cut tensors into different slices, but need the same order of ops and results in
+    place. --out FILE.png draws what the first two plans keep in fast memory, and where the second gains. --json prints
+    native, plans, equal (whether all plans are the same), differences, routes (uses that the first two serve from
+    different memories, and what that saves) and the picture.
     """
     from memplace_env._lib.errors import MemPlaceError
     from memplace_env.cli.console import check_folder
@@ -121,7 +123,7 @@ def compare(
         if picture.suffix.lower() != ".png":
             raise MemPlaceError(f"--out {picture} must be the name of a picture; end it in .png.")
         check_folder(picture.parent)
-    model, paths = named_plans(plans)
+    model, paths = named_plans([plan for plan in plans if plan != NATIVE] or plans)
     tasks, evaluated = load_evaluated(model, paths, flags)
     first, notes = tasks[0], simulator_notes(tasks[0], evaluated)
     task, evaluated = in_one_task(tasks, evaluated)

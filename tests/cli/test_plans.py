@@ -110,6 +110,7 @@ def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
     assert "The plans are equal." in run("compare", MODEL, saved, saved).stdout
     assert parsed("compare", MODEL, saved, saved)["equal"]
     values = parsed("compare", MODEL, saved)
+    assert parsed("compare", MODEL, saved, "native") == values
     assert {"native", "plans", "equal", "differences", "routes", "picture"} == values.keys()
     assert not values["equal"]
     assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
