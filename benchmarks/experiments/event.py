@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
+from statistics import geometric_mean
 from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
@@ -69,8 +70,9 @@ RULES: Final = {
     Formulation.GAME: ("all-backing", "xla-msa", "greedy-player", BEST_RULE),
 }
 """Solvers that need no search; `BEST_RULE` measures the plans of all rules."""
-SEEDED: Final = (FROM_BEST, *SEARCHES, CALIBRATED)
-SOLVERS: Final = {kind: (*rules, NO_TIE_BREAK, "exact", *SEEDED) for kind, rules in RULES.items()}
+BUDGETS: Final = {FROM_BEST: max(SEARCHES.values()), **SEARCHES, CALIBRATED: 100}
+"""Measurements of the solvers that depend on the seed."""
+SOLVERS: Final = {kind: (*rules, NO_TIE_BREAK, "exact", *BUDGETS) for kind, rules in RULES.items()}
 ABLATION: Final = {Formulation.ONE_SHOT: (BEST_RULE, NO_TIE_BREAK, "exact", FROM_BEST)}
 """Solvers by formulation, in the order in which they are measured."""
 TWO_BUFFERS: Final = "two buffers"
@@ -115,14 +117,10 @@ def _two_buffers(on: Mechanisms) -> Mechanisms:
     return replace(on, tiles=on.tiles and replace(on.tiles, buffers=2))
 
 
-def _one_op(on: Mechanisms) -> Mechanisms:
-    return replace(on, tiles=on.tiles and replace(on.tiles, ops_in_flight=1))
-
-
 CHANGES: Final[dict[str, Callable[[Mechanisms], Mechanisms]]] = {
     TWO_BUFFERS: _two_buffers,
     "no tiles": lambda on: replace(on, tiles=None),
-    "one op in flight": _one_op,
+    "one op in flight": lambda on: replace(on, tiles=on.tiles and replace(on.tiles, ops_in_flight=1)),
     "no DMA engines": lambda on: replace(on, dma=None),
     "no DRAM banks": lambda on: replace(on, dram=None),
     "no mechanism": lambda on: NO_MECHANISMS,
@@ -221,7 +219,7 @@ def settings(records: Records = ()) -> list[Record]:
         for seed in SEEDS
         for solver in dict.fromkeys([*SOLVERS[Formulation.ONE_SHOT], *SOLVERS[Formulation.GAME]])
         for case, solvers in measured.items()
-        if solver in solvers[Formulation(case.formulation)] and (seed == 0 or solver in SEEDED)
+        if solver in solvers[Formulation(case.formulation)] and (seed == 0 or solver in BUDGETS)
     ]
 
 
@@ -229,10 +227,7 @@ def measure(run: Record) -> Record:
     """Return a run with the latency of its best plan, by the machine and by the costs, in seconds."""
     case, solver = Case(run["formulation"], run["name"], run["machine"]), run["solver"]
     env, began = env_of(case), time.process_time()
-    agent, budget = _agent(case, solver), SEARCHES.get(solver, 10**9)
-    if solver in (FROM_BEST, CALIBRATED):
-        budget = {FROM_BEST: max(SEARCHES.values()), CALIBRATED: 100}[solver]
-    solution = agent.solve(env, budget=budget, seed=run["seed"])
+    solution = _agent(case, solver).solve(env, budget=BUDGETS.get(solver, 10**9), seed=run["seed"])
     assert solution.report is not None
     assert solution.plan is not None
     if not case.machine and (env_id := id_of(case)) in gym.registry:
@@ -365,8 +360,8 @@ class Means(NamedTuple):
 
     def cell(self, found: Sequence[Results]) -> str:
         """Return the geometric mean over some cases."""
-        mean = _mean([self.of(result) for result in found])
-        return _percent(mean - 1) if self.excess else f"{mean:.2f}"
+        mean = geometric_mean(self.of(result) for result in found)
+        return f"{100 * (mean - 1):.1f}" if self.excess else f"{mean:.2f}"
 
 
 def of_solver(title: str, of_maps: str, of_games: str) -> Means:
@@ -391,18 +386,15 @@ def means(records: Records) -> str:
     return str(table({"solver": lambda row: row.title, **columns}, lambda records: MEANS)(records))
 
 
-def left(solver: str) -> Callable[[Results], str]:
-    """Return a cell: what a solver leaves, in percent."""
-    return lambda result: _percent(result.left(solver))
-
-
 def ablated(name: str, machine: str) -> Callable[[Row], str]:
     """Return a cell: what exact plans leave on a machine with a change, tie-break second."""
 
     def cell(row: Row) -> str:
         change, by_case = row
         case = Case(Formulation.ONE_SHOT, name, ", ".join(filter(None, (machine, change))))
-        return " / ".join(left(s)(by_case[case]) for s in (NO_TIE_BREAK, "exact")) if case in by_case else "–"
+        if case not in by_case:
+            return "–"
+        return " / ".join(f"{100 * by_case[case].left(solver):.1f}" for solver in (NO_TIE_BREAK, "exact"))
 
     return cell
 
@@ -420,14 +412,6 @@ def share_file(solver: str) -> Callable[[Results], str]:
 
 def _named(name: str) -> str:
     return f"{name.removesuffix(BATCH_1)}, batch 1" if name.endswith(BATCH_1) else name
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
-def _percent(value: float) -> str:
-    return "–" if math.isnan(value) else f"{100 * value:.1f}"
 
 
 EXPERIMENTS = [
