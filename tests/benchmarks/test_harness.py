@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
-from benchmarks.experiments import execution, suite
+from benchmarks.experiments import event, execution, suite
 from benchmarks.harness import Experiment, Records, data, field, table
 from benchmarks.ledger import Record
 from memplace_env.envs.registration import Formulation
@@ -56,10 +56,19 @@ def test_what_is_missing_is_measured_and_packed(squares: Experiment, tmp_path: P
     assert squares.recorded() == squares.run(1)
 
 
-@pytest.mark.parametrize("name", ["suite", "many-programs"])
+@pytest.mark.parametrize("name", ["suite", "many-programs", "event"])
 def test_ids_and_splits_stay(name: str) -> None:
     """A run by hand measures nothing, so it neither adds an id nor changes what a split draws."""
     assert EVERY[name].left() == (0, 0.0)
+
+
+def test_the_best_plan_found_may_be_a_kept_one() -> None:
+    """An id stays where later searches end above the plan that was kept of it."""
+    case = event.Case(Formulation.ONE_SHOT, f"ResNet50-{event.NPU}{event.BATCH_1}")
+    slow = [{"solver": "native", "latency_s": 1.0}]
+    assert event.Results(case, {"native": slow}).best == {"solver": event.KEPT, "latency_s": event.kept_s(case)}
+    batch_8 = case._replace(name=f"ResNet50-{event.NPU}")
+    assert event.Results(batch_8, {"native": slow}).best is slow[0], "a kept plan is of the id's own batch"
 
 
 def test_each_formulation_of_an_agent_is_executed() -> None:
