@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 INVALID = 1
 """Exit code if a plan is not valid."""
 NATIVE = "native"
-"""Names the compiler's own plan, which is always compared."""
+"""Names the compiler's own plan."""
 
 
 @plan_flags()
@@ -105,11 +105,11 @@ def compare(
 ) -> None:
     """Compare plans of one program, with the ops whose times differ most.
 
-    The first plan's settings say how the program is built. A single plan is compared with the compiler's own, with or
-    without the word native. Plans may cut tensors into different slices, but need the same order of ops and results in
-    place. --out FILE.png draws what the first two plans keep in fast memory, and where the second gains. --json prints
-    native, plans, equal (whether all plans are the same), differences, routes (uses that the first two serve from
-    different memories, and what that saves) and the picture.
+    The first plan's settings say how the program is built. The compiler's own plan comes first if there is a single
+    plan, or the word native among them. Plans may cut tensors into different slices, but need the same order of ops and
+    results in place. --out FILE.png draws what the first two plans keep in fast memory, and where the second gains.
+    --json prints native, plans, equal (whether all plans are the same), differences, routes (uses that the first two
+    serve from different memories, and what that saves) and the picture.
     """
     from memplace_env._lib.errors import MemPlaceError
     from memplace_env.cli.console import check_folder
@@ -127,7 +127,7 @@ def compare(
     tasks, evaluated = load_evaluated(model, paths, flags)
     first, notes = tasks[0], simulator_notes(tasks[0], evaluated)
     task, evaluated = in_one_task(tasks, evaluated)
-    compared = evaluated if len(evaluated) > 1 else [native_baseline(first), *evaluated]
+    compared = [native_baseline(first), *evaluated] if NATIVE in plans or len(evaluated) == 1 else evaluated
     if picture is not None:
         _draw(task, compared, picture)
     if json:

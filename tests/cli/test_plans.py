@@ -111,6 +111,7 @@ def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
     assert parsed("compare", MODEL, saved, saved)["equal"]
     values = parsed("compare", MODEL, saved)
     assert parsed("compare", MODEL, saved, "native") == values
+    assert all(len(one["times_s"]) == 3 for one in parsed("compare", MODEL, saved, "native", saved)["differences"])
     assert {"native", "plans", "equal", "differences", "routes", "picture"} == values.keys()
     assert not values["equal"]
     assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
