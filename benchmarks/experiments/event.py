@@ -351,9 +351,9 @@ def group(result: Results) -> str:
 
 
 def cases(records: Records) -> list[Results]:
-    """Return the cases that are no ablations, with the plans that are kept of them."""
+    """Return the recorded cases that are no ablations, with the plans that are kept of them."""
     every = {result.case: result for result in results(records)}
-    return [every[case]._replace(kept_s=kept_s(case)) for case in CASES]
+    return [every[case]._replace(kept_s=kept_s(case)) for case in CASES if case in every]
 
 
 class Means(NamedTuple):
