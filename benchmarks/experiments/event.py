@@ -15,9 +15,9 @@ both batches, were added after a reviewer saw that the batch matters.
 The rule for ids. A setting of the table has an id with the event simulator on the chip's own mechanisms, whether or not
 it has one without events, where `LEAST` or more is left over each cheap solver: the rules (maps: native, all-fastest,
 density-greedy in all variants; games: XLA's public option sets, the greedy player), the exact agent with and without
-its tie-break under the chip's costs, and the calibrated agent with 100 measurements.
-An id stays while the plan kept of it leaves room for the rule: no search of the last campaign was as fast as that of
-ResNet50 at batch 1. ViT has none, as no plan of it was kept.
+its tie-break under the chip's costs, and the calibrated agent with 100 measurements. An id stays while the plan kept of
+it leaves room for the rule: no search of the last campaign was as fast as that of ResNet50 at batch 1. ViT at batch 1
+has none, as no plan of it was kept.
 """
 
 from __future__ import annotations
